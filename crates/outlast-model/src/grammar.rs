@@ -1,0 +1,1 @@
+//! The grammar of a history: what may follow what.

@@ -1,0 +1,245 @@
+//! Names and numbers that identify things. Each is its own type, so that no two can be swapped.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes the text as it is; limits are checked where it enters the system.
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&*self.0, f)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl<C> Encode<C> for $name {
+            fn encode<W: encode::Write>(
+                &self,
+                e: &mut Encoder<W>,
+                _: &mut C,
+            ) -> Result<(), encode::Error<W::Error>> {
+                e.str(&self.0)?;
+                Ok(())
+            }
+        }
+
+        impl<'b, C> Decode<'b, C> for $name {
+            fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, decode::Error> {
+                Ok(Self::new(d.str()?))
+            }
+        }
+    };
+}
+
+name! {
+    /// The id a user gives to a workflow. Unique among open runs.
+    WorkflowId
+}
+name! {
+    /// The registered name of a workflow.
+    WorkflowType
+}
+name! {
+    /// The registered name of an activity.
+    ActivityType
+}
+name! {
+    /// The name of a step, as written in `ctx.step("name", ..)`.
+    StepName
+}
+name! {
+    /// Where work waits for workers.
+    QueueName
+}
+name! {
+    /// Chosen by the caller of a request, so that a retried request has its effect once.
+    RequestId
+}
+name! {
+    /// The name of a signal.
+    SignalName
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($int:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+        #[cbor(transparent)]
+        pub struct $name(#[n(0)] pub $int);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+number! {
+    /// The number of an event in its history, from 1, without gaps.
+    EventId(u64)
+}
+number! {
+    /// The number of an operation among those of its kind in a run, from 1.
+    Seq(u32)
+}
+number! {
+    /// The number of an attempt, from 1.
+    Attempt(u32)
+}
+number! {
+    /// How many commits a run has had. Every commit names the one it builds on.
+    Version(u64)
+}
+number! {
+    /// The fencing number of a run: raised when whoever works on it must be shut out.
+    Epoch(u32)
+}
+
+impl Attempt {
+    /// The first attempt.
+    pub const FIRST: Self = Self(1);
+
+    /// The attempt after this one.
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+macro_rules! uuid {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u128);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let v = self.0;
+                write!(
+                    f,
+                    "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+                    v >> 96,
+                    (v >> 80) & 0xffff,
+                    (v >> 64) & 0xffff,
+                    (v >> 48) & 0xffff,
+                    v & 0xffff_ffff_ffff
+                )
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl core::str::FromStr for $name {
+            type Err = NotAnId;
+
+            fn from_str(text: &str) -> Result<Self, NotAnId> {
+                let mut value: u128 = 0;
+                let mut digits = 0;
+                for c in text.chars().filter(|c| *c != '-') {
+                    let digit = c.to_digit(16).ok_or(NotAnId)?;
+                    digits += 1;
+                    if digits > 32 {
+                        return Err(NotAnId);
+                    }
+                    value = (value << 4) | u128::from(digit);
+                }
+                if digits == 32 { Ok(Self(value)) } else { Err(NotAnId) }
+            }
+        }
+
+        impl<C> Encode<C> for $name {
+            fn encode<W: encode::Write>(
+                &self,
+                e: &mut Encoder<W>,
+                _: &mut C,
+            ) -> Result<(), encode::Error<W::Error>> {
+                e.bytes(&self.0.to_be_bytes())?;
+                Ok(())
+            }
+        }
+
+        impl<'b, C> Decode<'b, C> for $name {
+            fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, decode::Error> {
+                let bytes: [u8; 16] = d
+                    .bytes()?
+                    .try_into()
+                    .map_err(|_| decode::Error::message("an id has 16 bytes"))?;
+                Ok(Self(u128::from_be_bytes(bytes)))
+            }
+        }
+    };
+}
+
+uuid! {
+    /// One execution of a workflow. A UUID, version 7 when Outlast makes it.
+    RunId
+}
+uuid! {
+    /// Random id of one process start: never a host name, so that a restarted process is not
+    /// mistaken for the one that died.
+    Incarnation
+}
+
+/// The text is not 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an id: expected 32 hexadecimal digits")]
+pub struct NotAnId;
+
+impl RunId {
+    /// A version 7 UUID from the time and 74 random bits, both given by the caller.
+    pub fn v7(millis: u64, random: u128) -> Self {
+        let time = u128::from(millis & 0xffff_ffff_ffff) << 80;
+        let version = 0x7_u128 << 76;
+        let variant = 0b10_u128 << 62;
+        let mask = (0xfff_u128 << 64) | ((1_u128 << 62) - 1);
+        Self(time | version | variant | (random & mask))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn a_run_id_survives_text() {
+        let id = RunId::v7(1_700_000_000_123, u128::MAX);
+        let text = id.to_string();
+        assert_eq!(text.parse::<RunId>(), Ok(id));
+        assert_eq!(text.as_bytes()[14], b'7');
+        assert_eq!("nonsense".parse::<RunId>(), Err(NotAnId));
+    }
+}

@@ -1,0 +1,50 @@
+//! The nouns of Outlast: ids, payloads, events, commands, jobs, failures, retry policy, limits.
+//!
+//! Nothing in this crate decides anything. The engine writes these values, the runtime reads
+//! them, the ports carry them, and the stores keep their bytes. A type earns its place here by
+//! being passive and by being used on both sides of a wall.
+//!
+//! Reading order: [`id`], [`time`], [`payload`], [`failure`]; then what a run is made of:
+//! [`event`], [`command`], [`job`]; then how it is kept: [`record`]; then what crosses the
+//! ports: [`start`], [`task`], [`refusal`].
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod cbor;
+pub mod command;
+pub mod event;
+pub mod failure;
+pub mod grammar;
+pub mod id;
+pub mod job;
+pub mod limits;
+pub mod options;
+pub mod payload;
+pub mod planted;
+pub mod record;
+pub mod refusal;
+pub mod start;
+pub mod status;
+pub mod task;
+pub mod temporal_json;
+pub mod time;
+pub mod view;
+
+pub use bytes::Bytes;
+pub use command::Command;
+pub use event::{Event, EventKind};
+pub use failure::{Failure, FailureKind, TimeoutKind};
+pub use id::{
+    ActivityType, Attempt, Epoch, EventId, Incarnation, QueueName, RequestId, RunId, Seq,
+    SignalName, StepName, Version, WorkflowId, WorkflowType,
+};
+pub use job::{Activation, Job, Resolution};
+pub use options::{ActivityOptions, CancelMode, RetryPolicy, StepOptions};
+pub use payload::Payload;
+pub use record::{Fact, Record};
+pub use refusal::Refusal;
+pub use status::Status;
+pub use time::Timestamp;

@@ -1,0 +1,50 @@
+//! Every limit of the embedded engine, in one place. A test names each line.
+
+use core::time::Duration;
+
+/// One payload: input, result, signal, details.
+pub const PAYLOAD_BYTES: usize = 2 << 20;
+/// One commit.
+pub const COMMIT_BYTES: usize = 64 << 20;
+/// Operations of a run that wait for their outcome.
+pub const PENDING_OPERATIONS: usize = 20_000;
+/// Commands of one workflow task.
+pub const COMMANDS_PER_TASK: usize = 20_000;
+/// From here on a run is advised to continue as new.
+pub const HISTORY_SUGGEST_EVENTS: u64 = 10_240;
+/// Events of one run; past it only the end of the run is recorded.
+pub const HISTORY_EVENTS: u64 = 1_000_000;
+/// Bytes of one history.
+pub const HISTORY_BYTES: u64 = 1 << 30;
+/// Workflow ids, request ids, names.
+pub const ID_BYTES: usize = 1_000;
+/// Stimuli of one run not yet committed; past it a sender waits.
+pub const UNCOMMITTED_STIMULI: usize = 10_000;
+/// How often an unacknowledged message may send a closing run round again.
+pub const UNHANDLED_ROUNDS: u32 = 2;
+/// Crashes of the process in one run's slice, after which the run is quarantined.
+pub const SLICE_CRASHES: u32 = 5;
+/// Message of a stored failure.
+pub const FAILURE_MESSAGE_BYTES: usize = 4 << 10;
+/// Trace of a stored failure.
+pub const FAILURE_TRACE_BYTES: usize = 16 << 10;
+/// Links of a stored failure's chain.
+pub const FAILURE_CAUSES: usize = 10;
+/// The longest delay: a timer, a timeout, a back-off.
+pub const DELAY: Duration = Duration::from_secs(10 * 366 * 86_400);
+/// Pause before the first retry of a failing workflow task.
+pub const TASK_BACKOFF_FIRST: Duration = Duration::from_secs(1);
+/// Longest pause between retries of a failing workflow task.
+pub const TASK_BACKOFF_MAX: Duration = Duration::from_secs(600);
+/// A slice longer than this goes over to the slow path.
+pub const FAST_SLICE: Duration = Duration::from_millis(50);
+/// One poll of user code longer than this is reported.
+pub const POLL_WARN: Duration = Duration::from_secs(1);
+/// One poll of user code longer than this fails its task (setting `deadlock_timeout`).
+pub const POLL_FAIL: Duration = Duration::from_secs(2);
+/// The start-to-close timeout of an activity that names none.
+pub const START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(600);
+/// Commits since the last snapshot after which a new one is written.
+pub const SNAPSHOT_EVERY_COMMITS: u64 = 256;
+/// A timer is looked at again at least this often while it is open: the clock may jump.
+pub const REARM: Duration = Duration::from_secs(60);

@@ -1,0 +1,137 @@
+//! Options of durable calls: timeouts, retries, what a cancel means.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use minicbor::{Decode, Encode};
+
+use crate::id::QueueName;
+
+/// When and how often a failed attempt is tried again. The default is Temporal's: one second,
+/// doubling, at most a hundred times the first pause, without end.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct RetryPolicy {
+    /// Pause after the first failed attempt.
+    #[cbor(n(0), with = "crate::cbor::duration")]
+    pub initial: Duration,
+    /// Factor from one pause to the next, at least 1.
+    #[n(1)]
+    pub coefficient: f64,
+    /// Longest pause.
+    #[cbor(n(2), with = "crate::cbor::duration")]
+    pub max_interval: Duration,
+    /// Attempts in all; 0 means without end.
+    #[n(3)]
+    pub max_attempts: u32,
+    /// Application failure types that are never retried.
+    #[n(4)]
+    pub non_retryable: Vec<String>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            coefficient: 2.0,
+            max_interval: Duration::from_secs(100),
+            max_attempts: 0,
+            non_retryable: Vec::new(),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// At most `attempts` attempts, the first included.
+    pub fn times(attempts: u32) -> Self {
+        Self { max_attempts: attempts, ..Self::default() }
+    }
+
+    /// One attempt.
+    pub fn never() -> Self {
+        Self::times(1)
+    }
+
+    /// Sets the first pause, and the longest to a hundred times it.
+    #[must_use]
+    pub fn initial(mut self, pause: Duration) -> Self {
+        self.initial = pause;
+        self.max_interval = pause.saturating_mul(100);
+        self
+    }
+
+    /// Sets the factor between pauses.
+    #[must_use]
+    pub fn coefficient(mut self, factor: f64) -> Self {
+        self.coefficient = factor;
+        self
+    }
+
+    /// Sets the longest pause.
+    #[must_use]
+    pub fn max_interval(mut self, pause: Duration) -> Self {
+        self.max_interval = pause;
+        self
+    }
+
+    /// Whether the number of attempts is limited.
+    pub fn is_bounded(&self) -> bool {
+        self.max_attempts > 0
+    }
+}
+
+/// What cancelling an operation does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum CancelMode {
+    /// The request is sent, the future resolves cancelled.
+    #[default]
+    #[n(0)]
+    Try,
+    /// The request is sent, the future resolves when the attempt has ended.
+    #[n(1)]
+    Wait,
+    /// Nobody is told, the future resolves cancelled.
+    #[n(2)]
+    Abandon,
+}
+
+/// Options of one activity.
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
+pub struct ActivityOptions {
+    /// All attempts together.
+    #[cbor(n(0), with = "crate::cbor::opt_duration", has_nil)]
+    pub schedule_to_close: Option<Duration>,
+    /// Until a worker takes it.
+    #[cbor(n(1), with = "crate::cbor::opt_duration", has_nil)]
+    pub schedule_to_start: Option<Duration>,
+    /// One attempt.
+    #[cbor(n(2), with = "crate::cbor::opt_duration", has_nil)]
+    pub start_to_close: Option<Duration>,
+    /// Between two heartbeats.
+    #[cbor(n(3), with = "crate::cbor::opt_duration", has_nil)]
+    pub heartbeat: Option<Duration>,
+    /// Retries.
+    #[n(4)]
+    pub retry: RetryPolicy,
+    /// What a cancel does.
+    #[n(5)]
+    pub cancel: CancelMode,
+    /// The task queue, if not the workflow's own.
+    #[n(6)]
+    pub queue: Option<QueueName>,
+}
+
+/// Options of one step.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct StepOptions {
+    /// Retries.
+    #[n(0)]
+    pub retry: RetryPolicy,
+}
+
+impl Default for StepOptions {
+    fn default() -> Self {
+        Self { retry: RetryPolicy::default() }
+    }
+}

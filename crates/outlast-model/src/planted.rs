@@ -1,0 +1,67 @@
+//! Planted bugs: the simulator must find each of them, which shows that it can find anything.
+//!
+//! Without the feature `planted` every question is a constant `false` and costs nothing.
+
+/// A bug that can be switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A client is answered before its commit is durable.
+    AnswerBeforeCommit = 1,
+    /// A due time is not armed.
+    LostTimer = 2,
+    /// A commit with an old epoch goes through.
+    StaleEpochAccepted = 3,
+    /// An outcome of an operation that already has one is recorded again.
+    OutcomeTwice = 4,
+    /// Messages buffered during the closing slice are forgotten.
+    BufferDroppedAtClose = 5,
+    /// An attempt starts before the commit that records it.
+    EffectBeforeCommit = 6,
+    /// A snapshot claims a version that the history does not have yet.
+    SnapshotNewerThanHistory = 7,
+    /// The request id of a start is not kept.
+    RequestIdNotStored = 8,
+    /// The outcome of an old attempt counts for the new one.
+    AttemptNotFenced = 9,
+    /// Dropping an evicted instance still makes commands.
+    EvictionEmitsCommands = 10,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::AnswerBeforeCommit,
+        Self::LostTimer,
+        Self::StaleEpochAccepted,
+        Self::OutcomeTwice,
+        Self::BufferDroppedAtClose,
+        Self::EffectBeforeCommit,
+        Self::SnapshotNewerThanHistory,
+        Self::RequestIdNotStored,
+        Self::AttemptNotFenced,
+        Self::EvictionEmitsCommands,
+    ];
+}
+
+#[cfg(feature = "planted")]
+static PLANTED: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// Switches one bug on, or all off. Process-wide: the simulator runs one bug at a time.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    let number = bug.map_or(0, |b| b as u32);
+    PLANTED.store(number, core::sync::atomic::Ordering::SeqCst);
+}
+
+/// Whether this bug is on.
+#[cfg(feature = "planted")]
+pub fn is_planted(bug: Bug) -> bool {
+    PLANTED.load(core::sync::atomic::Ordering::Relaxed) == bug as u32
+}
+
+/// Whether this bug is on: never, in this build.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn is_planted(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,316 @@
+//! What a commit adds to a run, as bytes: events, and facts that no event says.
+//!
+//! A run is the fold of its records, in order. An [`Event`] is part of the history that a user
+//! sees; a [`Fact`] is the engine's own (an attempt was handed out, a message is buffered), kept
+//! in the same commit so that nothing lives only in memory.
+//!
+//! One commit is one blob: `version:u8 crc32:u32 cbor`. Event ids are counted from the first one,
+//! times are distances from the blob's own. Variants and fields are numbered and only ever
+//! added; golden files hold every version to that.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use minicbor::{Decode, Encode};
+
+use crate::event::{Event, EventKind, Site, TaskFailedCause};
+use crate::failure::Failure;
+use crate::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq, StepName};
+use crate::job::Resolution;
+use crate::options::StepOptions;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// The version this build writes. It reads this one and every one before it.
+pub const VERSION: u8 = 1;
+
+/// One thing a commit says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Record {
+    /// Part of the history.
+    Event(Event),
+    /// The engine's own.
+    Fact(Fact),
+}
+
+/// What no event says, yet must survive.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub enum Fact {
+    /// An attempt of an activity was handed out.
+    #[n(0)]
+    AttemptStarted {
+        /// Which activity.
+        #[n(0)]
+        seq: Seq,
+        /// Which attempt.
+        #[n(1)]
+        attempt: Attempt,
+        /// To which process.
+        #[n(2)]
+        incarnation: Incarnation,
+        /// When.
+        #[n(3)]
+        at: Timestamp,
+    },
+    /// An attempt failed and another one will follow.
+    #[n(1)]
+    AttemptFailed {
+        /// Which activity.
+        #[n(0)]
+        seq: Seq,
+        /// How it failed.
+        #[n(1)]
+        failure: Failure,
+        /// When the next one is due.
+        #[n(2)]
+        due: Timestamp,
+    },
+    /// A running attempt reported.
+    #[n(2)]
+    Heartbeat {
+        /// Which activity.
+        #[n(0)]
+        seq: Seq,
+        /// What it reported.
+        #[n(1)]
+        details: Payload,
+        /// When.
+        #[n(2)]
+        at: Timestamp,
+    },
+    /// A step was asked for.
+    #[n(3)]
+    StepScheduled {
+        /// Which step.
+        #[n(0)]
+        seq: Seq,
+        /// Its name.
+        #[n(1)]
+        name: StepName,
+        /// Retries.
+        #[n(2)]
+        options: StepOptions,
+        /// The call.
+        #[n(3)]
+        site: Site,
+        /// When.
+        #[n(4)]
+        at: Timestamp,
+    },
+    /// An attempt of a step was handed out.
+    #[n(4)]
+    StepStarted {
+        /// Which step.
+        #[n(0)]
+        seq: Seq,
+        /// Which attempt.
+        #[n(1)]
+        attempt: Attempt,
+        /// To which process.
+        #[n(2)]
+        incarnation: Incarnation,
+    },
+    /// An attempt of a step failed and another one will follow.
+    #[n(5)]
+    StepFailed {
+        /// Which step.
+        #[n(0)]
+        seq: Seq,
+        /// How it failed.
+        #[n(1)]
+        failure: Failure,
+        /// When the next one is due.
+        #[n(2)]
+        due: Timestamp,
+    },
+    /// A step has its outcome; the next task delivers it and writes its event.
+    #[n(6)]
+    StepResolved {
+        /// Which step.
+        #[n(0)]
+        seq: Seq,
+        /// How it ended.
+        #[n(1)]
+        outcome: Resolution,
+    },
+    /// A step was cancelled by workflow code and will not be delivered.
+    #[n(7)]
+    StepCanceled {
+        /// Which step.
+        #[n(0)]
+        seq: Seq,
+    },
+    /// Something arrived while workflow code ran; it becomes an event when that ends.
+    #[n(8)]
+    Buffered {
+        /// The event it will be.
+        #[n(0)]
+        kind: Box<EventKind>,
+    },
+    /// A workflow task failed again: the streak goes on without new events.
+    #[n(9)]
+    TaskRetry {
+        /// Which attempt failed.
+        #[n(0)]
+        attempt: Attempt,
+        /// Why, for a program.
+        #[n(1)]
+        cause: TaskFailedCause,
+        /// Why, for a person.
+        #[n(2)]
+        failure: Failure,
+        /// When to try again; `None`: blocked until something changes.
+        #[n(3)]
+        next_try: Option<Timestamp>,
+    },
+    /// The first slice after an unclean stop is about to run.
+    #[n(10)]
+    SliceArmed,
+    /// A blocked run may try again.
+    #[n(11)]
+    Unblocked,
+    /// Whoever worked on the run before is shut out.
+    #[n(12)]
+    EpochRaised {
+        /// The new epoch.
+        #[n(0)]
+        epoch: Epoch,
+    },
+    /// A request had its effect and left no event that says so.
+    #[n(13)]
+    RequestSeen {
+        /// The request.
+        #[n(0)]
+        request_id: RequestId,
+    },
+}
+
+/// Why a blob cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Damaged {
+    /// The bytes are not those that were written.
+    #[error("checksum differs: {found:08x} instead of {expected:08x}")]
+    Checksum {
+        /// As stored.
+        expected: u32,
+        /// As computed.
+        found: u32,
+    },
+    /// Written by a newer Outlast.
+    #[error("written in format {0}, this build reads up to {VERSION}: use the newer build")]
+    Newer(u8),
+    /// Too short, or not what the format says.
+    #[error("does not decode: {0}")]
+    Malformed(String),
+}
+
+/// The body of a blob: [version][crc][this].
+#[derive(Encode, Decode)]
+struct Body {
+    #[n(0)]
+    first_event: EventId,
+    #[n(1)]
+    time: Timestamp,
+    #[n(2)]
+    items: Vec<Item>,
+}
+
+#[derive(Encode, Decode)]
+enum Item {
+    #[n(0)]
+    Event(#[n(0)] u64, #[n(1)] EventKind),
+    #[n(1)]
+    Fact(#[n(0)] Fact),
+}
+
+/// What a borrowed record looks like on its way out: the same bytes as [`Item`], without clones.
+#[derive(Encode)]
+enum ItemRef<'a> {
+    #[n(0)]
+    Event(#[n(0)] u64, #[n(1)] &'a EventKind),
+    #[n(1)]
+    Fact(#[n(0)] &'a Fact),
+}
+
+#[derive(Encode)]
+struct BodyRef<'a> {
+    #[n(0)]
+    first_event: EventId,
+    #[n(1)]
+    time: Timestamp,
+    #[n(2)]
+    items: Vec<ItemRef<'a>>,
+}
+
+const HEADER: usize = 5;
+
+/// Encodes the records of one commit.
+pub fn encode(records: &[Record]) -> Vec<u8> {
+    let first = records.iter().find_map(|r| match r {
+        Record::Event(e) => Some(e),
+        Record::Fact(_) => None,
+    });
+    let (first_event, time) = first.map_or((EventId(0), Timestamp(0)), |e| (e.id, e.time));
+    let items = records
+        .iter()
+        .map(|r| match r {
+            Record::Event(e) => ItemRef::Event(e.time.0.saturating_sub(time.0), &e.kind),
+            Record::Fact(f) => ItemRef::Fact(f),
+        })
+        .collect();
+    frame(&BodyRef { first_event, time, items })
+}
+
+/// Decodes the records of one commit.
+///
+/// # Errors
+/// [`Damaged`] says what is wrong with the bytes.
+pub fn decode(blob: &[u8]) -> Result<Vec<Record>, Damaged> {
+    let body: Body = unframe(blob)?;
+    let mut id = body.first_event.0;
+    let mut records = Vec::with_capacity(body.items.len());
+    for item in body.items {
+        records.push(match item {
+            Item::Event(distance, kind) => {
+                let time = Timestamp(body.time.0.saturating_add(distance));
+                let event = Event { id: EventId(id), time, kind };
+                id += 1;
+                Record::Event(event)
+            }
+            Item::Fact(fact) => Record::Fact(fact),
+        });
+    }
+    Ok(records)
+}
+
+/// Wraps any versioned value as a checked blob: commits, snapshots.
+pub fn frame<T: Encode<()>>(body: &T) -> Vec<u8> {
+    let mut blob = Vec::with_capacity(256);
+    blob.extend_from_slice(&[VERSION, 0, 0, 0, 0]);
+    // Writing to a growing vector cannot fail: its error type has no values.
+    let written = minicbor::encode(body, &mut blob);
+    debug_assert!(written.is_ok());
+    let crc = crc32fast::hash(&blob[HEADER..]);
+    blob[1..HEADER].copy_from_slice(&crc.to_le_bytes());
+    blob
+}
+
+/// Checks and reads what [`frame`] wrote.
+///
+/// # Errors
+/// [`Damaged`] says what is wrong with the bytes.
+pub fn unframe<T: for<'b> Decode<'b, ()>>(blob: &[u8]) -> Result<T, Damaged> {
+    let Some((header, body)) = blob.split_at_checked(HEADER) else {
+        return Err(Damaged::Malformed("shorter than its header".into()));
+    };
+    if header[0] > VERSION {
+        return Err(Damaged::Newer(header[0]));
+    }
+    let expected = u32::from_le_bytes([header[1], header[2], header[3], header[4]]);
+    let found = crc32fast::hash(body);
+    if found != expected {
+        return Err(Damaged::Checksum { expected, found });
+    }
+    minicbor::decode(body).map_err(|e| Damaged::Malformed(e.to_string()))
+}

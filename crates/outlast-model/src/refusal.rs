@@ -1,0 +1,126 @@
+//! Why a request was not carried out: one variant per remedy, each with a stable code, the id
+//! concerned and the next step. Nothing is written when a request is refused, except that
+//! [`Refusal::Indeterminate`] means exactly: we cannot know.
+
+use alloc::string::String;
+
+use crate::id::{RunId, WorkflowId};
+use crate::status::Status;
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The id, name or text is not acceptable.
+    #[error("{what} {value:?} is not valid: {why}")]
+    InvalidId {
+        /// What it was meant to be.
+        what: &'static str,
+        /// The value, cut.
+        value: String,
+        /// The rule it breaks.
+        why: &'static str,
+    },
+    /// A payload is over the limit.
+    #[error("{what} of {workflow_id} has {size} bytes, the limit is {limit}: store the data elsewhere and pass a reference")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// Whose.
+        workflow_id: WorkflowId,
+        /// Its size.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// No worker of this application has the type.
+    #[error("no worker has {kind} {name:?}: add .{kind}({name}) to the builder")]
+    NotRegistered {
+        /// `workflow` or `activity`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A run with this id exists and the policy says no.
+    #[error("workflow {workflow_id} already has run {run_id} ({status}): choose another id, or a policy that allows it")]
+    AlreadyStarted {
+        /// The id.
+        workflow_id: WorkflowId,
+        /// Its run.
+        run_id: RunId,
+        /// Where that stands.
+        status: Status,
+    },
+    /// There is no such run.
+    #[error("no run for {what:?}: list them with `outlast ls`")]
+    NotFound {
+        /// Workflow id or run id, as given.
+        what: String,
+    },
+    /// The run has ended.
+    #[error("run {run_id} of {workflow_id} has ended ({status})")]
+    RunClosed {
+        /// The id.
+        workflow_id: WorkflowId,
+        /// The run.
+        run_id: RunId,
+        /// How it ended.
+        status: Status,
+    },
+    /// The history is at its limit; only the end of the run can be recorded.
+    #[error("history of {workflow_id} is full ({events} events, {bytes} bytes): terminate it, or let it continue as new earlier")]
+    HistoryFull {
+        /// The id.
+        workflow_id: WorkflowId,
+        /// Its events.
+        events: u64,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// The disk has no room; nothing was written.
+    #[error("the store has no room: free disk space, work goes on by itself")]
+    StoreFull,
+    /// The store failed under the request: it may or may not have been carried out.
+    #[error("the store failed while the request was under way, so its outcome is unknown: {reason}; repeat it with the same request id")]
+    Indeterminate {
+        /// What the store said.
+        reason: String,
+    },
+    /// The store cannot answer now; nothing was written.
+    #[error("the store is not available: {reason}")]
+    Unavailable {
+        /// What it said.
+        reason: String,
+    },
+    /// The application is going down; nothing was written.
+    #[error("the application is shutting down")]
+    ShuttingDown,
+    /// The run's state contradicts itself; it was set aside, nothing was written.
+    #[error("run {run_id} is set aside: {reason}; export its history and report it")]
+    Quarantined {
+        /// The run.
+        run_id: RunId,
+        /// What was found.
+        reason: String,
+    },
+}
+
+impl Refusal {
+    /// A stable code for programs and for the manual.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidId { .. } => "OL-1001",
+            Self::TooLarge { .. } => "OL-1002",
+            Self::NotRegistered { .. } => "OL-1003",
+            Self::AlreadyStarted { .. } => "OL-1004",
+            Self::NotFound { .. } => "OL-1005",
+            Self::RunClosed { .. } => "OL-1006",
+            Self::HistoryFull { .. } => "OL-1007",
+            Self::StoreFull => "OL-2001",
+            Self::Indeterminate { .. } => "OL-2002",
+            Self::Unavailable { .. } => "OL-2003",
+            Self::ShuttingDown => "OL-2004",
+            Self::Quarantined { .. } => "OL-3001",
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What passes between a backend and a worker: workflow tasks, attempts and their outcomes.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::command::Command;
+use crate::event::{Event, TaskFailedCause};
+use crate::failure::Failure;
+use crate::id::{
+    ActivityType, Attempt, Epoch, Incarnation, RunId, Seq, StepName, WorkflowId, WorkflowType,
+};
+use crate::job::Activation;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// The store's number of a run: dense, in order of starting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunNo(pub u64);
+
+/// Names one hand-out of a workflow task. An answer with an old token is thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskToken {
+    /// Which run.
+    pub run: RunNo,
+    /// The run's epoch when the task was handed out.
+    pub epoch: Epoch,
+    /// Counts hand-outs.
+    pub turn: u64,
+}
+
+/// Workflow code has something to see.
+#[derive(Clone, Debug)]
+pub struct WorkflowTask {
+    /// To be given back with the answer.
+    pub token: TaskToken,
+    /// The run.
+    pub run_id: RunId,
+    /// The user's id.
+    pub workflow_id: WorkflowId,
+    /// The registered name.
+    pub workflow_type: WorkflowType,
+    /// What is new.
+    pub activation: Activation,
+    /// For a run whose instance is not in memory: everything before what is new.
+    pub history: Option<Vec<Event>>,
+}
+
+/// The answer to a workflow task.
+#[derive(Clone, Debug)]
+pub enum TaskAnswer {
+    /// All branches wait, or the run has ended.
+    Completed {
+        /// What the code asked for, in its order; a closing command is the last.
+        commands: Vec<Command>,
+    },
+    /// The code could not go on.
+    Failed {
+        /// Why, for a program.
+        cause: TaskFailedCause,
+        /// Why, for a person.
+        failure: Failure,
+    },
+}
+
+/// Names one attempt: an outcome is refused if any part differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttemptToken {
+    /// Which run.
+    pub run: RunNo,
+    /// Activity or step.
+    pub kind: AttemptKind,
+    /// Which one.
+    pub seq: Seq,
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// Which process runs it.
+    pub incarnation: Incarnation,
+}
+
+/// What an attempt is an attempt of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AttemptKind {
+    /// A registered function.
+    Activity,
+    /// A closure of a workflow instance.
+    Step,
+}
+
+/// One attempt of an activity, ready to run.
+#[derive(Clone, Debug)]
+pub struct ActivityTask {
+    /// To be given back with the outcome.
+    pub token: AttemptToken,
+    /// The run.
+    pub run_id: RunId,
+    /// The user's id of the run.
+    pub workflow_id: WorkflowId,
+    /// What to run.
+    pub activity_type: ActivityType,
+    /// Its input.
+    pub input: Payload,
+    /// The newest details an earlier attempt reported.
+    pub heartbeat_details: Option<Payload>,
+    /// When the activity was asked for.
+    pub scheduled: Timestamp,
+    /// How long this attempt may take.
+    pub start_to_close: Option<Duration>,
+    /// How often it must report.
+    pub heartbeat: Option<Duration>,
+}
+
+/// One attempt of a step: its code is with the instance.
+#[derive(Clone, Debug)]
+pub struct StepTask {
+    /// To be given back with the outcome.
+    pub token: AttemptToken,
+    /// The run.
+    pub run_id: RunId,
+    /// Its name.
+    pub name: StepName,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttemptResult {
+    /// With a result.
+    Completed(Payload),
+    /// With a failure; the retry policy decides what follows.
+    Failed(Failure),
+    /// Because it was asked to stop.
+    Canceled(Option<Payload>),
+}
+
+/// An attempt and how it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptOutcome {
+    /// Which attempt.
+    pub token: AttemptToken,
+    /// How it ended.
+    pub result: AttemptResult,
+}
+
+/// Why a running attempt should stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// Workflow code asked for it.
+    Cancelled,
+    /// One of its timeouts passed; its outcome will not count.
+    TimedOut,
+    /// Its run is gone; its outcome will not count.
+    NotFound,
+    /// The worker goes down.
+    Shutdown,
+}

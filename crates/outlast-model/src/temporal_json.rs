@@ -1,0 +1,1 @@
+//! A history as Temporal's JSON.

@@ -1,0 +1,75 @@
+//! Points in time, in whole microseconds since 1970. Never read from a clock here.
+
+use core::fmt;
+use core::time::Duration;
+
+use minicbor::{Decode, Encode};
+
+/// A point in time: microseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Timestamp(#[n(0)] pub u64);
+
+impl Timestamp {
+    /// The end of time; saturating arithmetic stops here.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// This moment plus `d`, saturating: a huge delay is for ever, never an overflow.
+    #[must_use]
+    pub fn after(self, d: Duration) -> Self {
+        let micros = u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(micros))
+    }
+
+    /// How long after `earlier` this is; zero if it is before.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Year, month and day of this moment in UTC.
+    pub fn date(self) -> (i64, u32, u32) {
+        // Days to civil date, after Howard Hinnant's algorithm.
+        let days = i64::try_from(self.0 / 86_400_000_000).unwrap_or(i64::MAX / 2);
+        let z = days + 719_468;
+        let era = z.div_euclid(146_097);
+        let doe = z.rem_euclid(146_097);
+        let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+        let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+        let mp = (5 * doy + 2) / 153;
+        let day = u32::try_from(doy - (153 * mp + 2) / 5 + 1).unwrap_or(1);
+        let month = u32::try_from(if mp < 10 { mp + 3 } else { mp - 9 }).unwrap_or(1);
+        (yoe + era * 400 + i64::from(month <= 2), month, day)
+    }
+}
+
+/// RFC 3339 in UTC with microseconds, as Temporal's JSON has it.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day) = self.date();
+        let secs = self.0 / 1_000_000;
+        let (h, m, s) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
+        let micros = self.0 % 1_000_000;
+        write!(f, "{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}Z")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn prints_as_rfc_3339() {
+        assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(
+            Timestamp(1_709_164_800_000_001).to_string(),
+            "2024-02-29T00:00:00.000001Z"
+        );
+    }
+
+    #[test]
+    fn a_huge_delay_saturates() {
+        assert_eq!(Timestamp(5).after(Duration::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp(5).since(Timestamp(9)), Duration::ZERO);
+    }
+}

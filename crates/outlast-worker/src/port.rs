@@ -1,0 +1,114 @@
+//! The backend port: where runs live, seen from whoever runs user code. Two halves: a worker
+//! asks for work and answers; a client starts runs and asks about them.
+//!
+//! The worker half is synchronous and belongs to an engine thread: `next_task` applies what
+//! waits and hands out a slice, `complete_task` applies its answer. The worker cannot tell which
+//! backend it talks to.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use outlast_model::event::Event;
+use outlast_model::start::{StartReply, StartRequest};
+use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
+use outlast_model::{Payload, Refusal, RequestId, RunId, SignalName};
+
+/// The right of one engine thread to drive one shard. A thread that lost its shard to a spare
+/// one learns so by [`Next::Replaced`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Which shard.
+    pub shard: usize,
+    /// Which driver of it, counting from the first.
+    pub driver: u64,
+}
+
+/// What an engine thread does next.
+#[derive(Debug)]
+pub enum Next {
+    /// Run a slice.
+    Task(Box<WorkflowTask>),
+    /// Forget this instance: its run was reset, ended or moved.
+    Evict(RunId),
+    /// Another thread drives the shard now: drop all instances and leave.
+    Replaced,
+    /// The backend has shut down: drop all instances and leave.
+    Shutdown,
+}
+
+/// The worker half.
+pub trait WorkerPort: Send + Sync {
+    /// How many shards there are to drive.
+    fn shards(&self) -> usize;
+
+    /// Takes a shard over; whoever drove it before is replaced.
+    fn drive(&self, shard: usize) -> Lane;
+
+    /// Waits for something to do.
+    fn next_task(&self, lane: Lane) -> Next;
+
+    /// The answer to a task. Takes effect only if the token is still good.
+    fn complete_task(&self, lane: Lane, token: TaskToken, answer: TaskAnswer);
+
+    /// The slice of this task takes long: acknowledge and keep what it was given, so that
+    /// nobody waits for it. Called between two polls, or by the watchdog.
+    fn go_slow(&self, token: TaskToken);
+
+    /// The instance is no longer in memory.
+    fn evicted(&self, lane: Lane, run_id: RunId);
+
+    /// Something outside a slice woke this run's code: give it a task, which will fail.
+    fn foreign_wake(&self, run_id: RunId);
+
+    /// Attempts that ended.
+    fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>);
+
+    /// A running attempt reports; throttled by the caller.
+    fn heartbeat(&self, token: AttemptToken, details: Payload);
+
+    /// Stops: no new work is handed out, parked calls return, what is decided is made durable.
+    fn shutdown(&self);
+}
+
+/// A boxed future of the client half.
+pub type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send>>;
+
+/// The client half.
+pub trait ClientPort: Send + Sync {
+    /// Starts a run; `Ok` means durable.
+    fn start(&self, request: StartRequest) -> Answer<StartReply>;
+
+    /// Starts a run, or attaches to one, and waits for its end.
+    fn run(&self, request: StartRequest) -> Answer<(RunId, RunOutcome)>;
+
+    /// Waits for the end of a run.
+    fn result(&self, run: RunRef) -> Answer<RunOutcome>;
+
+    /// Sends a message.
+    fn signal(
+        &self,
+        run: RunRef,
+        name: SignalName,
+        input: Payload,
+        request_id: Option<RequestId>,
+    ) -> Answer<()>;
+
+    /// Asks a run to stop.
+    fn cancel(&self, run: RunRef, reason: String, request_id: Option<RequestId>) -> Answer<()>;
+
+    /// Ends a run at once.
+    fn terminate(&self, run: RunRef, reason: String) -> Answer<()>;
+
+    /// Lets a blocked run try again.
+    fn retry(&self, run: RunRef) -> Answer<()>;
+
+    /// How a run stands.
+    fn describe(&self, run: RunRef) -> Answer<Description>;
+
+    /// A run's history.
+    fn history(&self, run: RunRef) -> Answer<Vec<Event>>;
+
+    /// Runs that match, newest first.
+    fn list(&self, filter: ListFilter) -> Answer<Vec<Summary>>;
+}
