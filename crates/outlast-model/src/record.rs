@@ -16,7 +16,7 @@ use minicbor::{Decode, Encode};
 
 use crate::event::{Event, EventKind, Site, TaskFailedCause};
 use crate::failure::Failure;
-use crate::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq, StepName};
+use crate::id::{Attempt, Epoch, EventId, Incarnation, Seq, StepName};
 use crate::job::Resolution;
 use crate::options::StepOptions;
 use crate::payload::Payload;
@@ -134,22 +134,15 @@ pub enum Fact {
         #[n(1)]
         outcome: Resolution,
     },
-    /// A step was cancelled by workflow code and will not be delivered.
-    #[n(7)]
-    StepCanceled {
-        /// Which step.
-        #[n(0)]
-        seq: Seq,
-    },
     /// Something arrived while workflow code ran; it becomes an event when that ends.
-    #[n(8)]
+    #[n(7)]
     Buffered {
         /// The event it will be.
         #[n(0)]
         kind: Box<EventKind>,
     },
     /// A workflow task failed again: the streak goes on without new events.
-    #[n(9)]
+    #[n(8)]
     TaskRetry {
         /// Which attempt failed.
         #[n(0)]
@@ -165,24 +158,17 @@ pub enum Fact {
         next_try: Option<Timestamp>,
     },
     /// The first slice after an unclean stop is about to run.
-    #[n(10)]
+    #[n(9)]
     SliceArmed,
     /// A blocked run may try again.
-    #[n(11)]
+    #[n(10)]
     Unblocked,
     /// Whoever worked on the run before is shut out.
-    #[n(12)]
+    #[n(11)]
     EpochRaised {
         /// The new epoch.
         #[n(0)]
         epoch: Epoch,
-    },
-    /// A request had its effect and left no event that says so.
-    #[n(13)]
-    RequestSeen {
-        /// The request.
-        #[n(0)]
-        request_id: RequestId,
     },
 }
 
