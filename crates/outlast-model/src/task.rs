@@ -87,7 +87,7 @@ pub enum AttemptKind {
 }
 
 /// One attempt of an activity, ready to run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ActivityTask {
     /// To be given back with the outcome.
     pub token: AttemptToken,
@@ -110,7 +110,7 @@ pub struct ActivityTask {
 }
 
 /// One attempt of a step: its code is with the instance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StepTask {
     /// To be given back with the outcome.
     pub token: AttemptToken,

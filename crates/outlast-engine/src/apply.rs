@@ -1,0 +1,422 @@
+//! One input to one run: the table of contents of the rules.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use outlast_model::event::StepRecorded;
+use outlast_model::id::{Attempt, Incarnation, RequestId, Seq};
+use outlast_model::job::Resolution;
+use outlast_model::planted::{Bug, is_planted};
+use outlast_model::task::{
+    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, StepTask, StopReason,
+};
+use outlast_model::{EventKind, Fact, Refusal, Timestamp, limits};
+
+use crate::activity::{self, Ending};
+use crate::deadline::Deadline;
+use crate::decision::{Decision, Effect};
+use crate::input::Input;
+use crate::run::{Corrupt, Run};
+use crate::{close, completion, step, timer, workflow_task};
+
+/// Why an input was not applied. The run is as it was only for [`Error::Refused`].
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The caller is told; nothing was decided.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// This cannot be: the run is set aside.
+    #[error("unexpected: {0}")]
+    Unexpected(String),
+    /// The records contradict each other: the run is set aside.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+}
+
+/// Applies one input. Adds to `decision` what must be written and released; several inputs may
+/// go into one decision. Never panics, whatever the input and the state.
+///
+/// # Errors
+/// [`Error`] says who has to deal with it.
+pub fn apply(
+    run: &mut Run,
+    input: Input,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    if !run.status().is_open() {
+        return closed(run, &input);
+    }
+    match input {
+        Input::Signal { name, input, request_id } => {
+            if is_repeated(run, request_id.as_ref())? {
+                return Ok(());
+            }
+            decision.stimulus(run, EventKind::Signaled { name, input, request_id }, now)?;
+            news(run, decision, now)
+        }
+        Input::Cancel { reason, request_id } => {
+            // A second request while the run is open succeeds and changes nothing.
+            if is_repeated(run, request_id.as_ref())? || run.is_cancel_requested() {
+                return Ok(());
+            }
+            decision.stimulus(run, EventKind::CancelRequested { reason, request_id }, now)?;
+            news(run, decision, now)
+        }
+        Input::Terminate { reason } => {
+            Ok(close::force(run, decision, EventKind::Terminated { reason }, now)?)
+        }
+        Input::Outcome(outcome) => attempt_outcome(run, outcome, now, decision),
+        Input::Heartbeat { token, details } => {
+            let beat = activity::Input::Heartbeat(token.attempt, token.incarnation, details);
+            move_activity(run, token.seq, beat, now, decision)
+        }
+        Input::Due => due(run, now, decision),
+        Input::HandOut { kind, seq, incarnation } => {
+            hand_out(run, kind, seq, incarnation, now, decision)
+        }
+        Input::Recover { incarnation } => recover(run, incarnation, now, decision),
+        Input::Retry => {
+            if run.task().decide(workflow_task::Input::Retry, now) == workflow_task::Verdict::Unblock
+            {
+                decision.fact(run, Fact::Unblocked)?;
+            }
+            Ok(())
+        }
+        Input::ForeignWake => news(run, decision, now),
+        Input::ArmSlice => Ok(decision.fact(run, Fact::SliceArmed)?),
+        Input::Task { started, answer } => completion::answer(run, started, answer, now, decision),
+    }
+}
+
+/// What a run that has ended says: messages are refused, everything else came too late.
+fn closed(run: &Run, input: &Input) -> Result<(), Error> {
+    let request_id = match input {
+        Input::Signal { request_id, .. } | Input::Cancel { request_id, .. } => request_id.as_ref(),
+        Input::Terminate { .. } | Input::Retry => None,
+        Input::Outcome(_)
+        | Input::Heartbeat { .. }
+        | Input::Due
+        | Input::HandOut { .. }
+        | Input::Recover { .. }
+        | Input::ForeignWake
+        | Input::ArmSlice
+        | Input::Task { .. } => return Ok(()),
+    };
+    if run.has_seen(request_id) {
+        return Ok(());
+    }
+    Err(Error::Refused(Refusal::RunClosed {
+        workflow_id: run.started().workflow_id.clone(),
+        run_id: run.started().run_id,
+        status: run.status(),
+    }))
+}
+
+/// Whether the request had its effect before; refuses new ones when the history is full.
+fn is_repeated(run: &Run, request_id: Option<&RequestId>) -> Result<bool, Error> {
+    if run.has_seen(request_id) {
+        return Ok(true);
+    }
+    if run.events() >= limits::HISTORY_EVENTS || run.bytes() >= limits::HISTORY_BYTES {
+        return Err(Error::Refused(Refusal::HistoryFull {
+            workflow_id: run.started().workflow_id.clone(),
+            events: run.events(),
+            bytes: run.bytes(),
+        }));
+    }
+    Ok(false)
+}
+
+/// Workflow code has something to see. While it runs, the buffer waits for it to end.
+pub(crate) fn news(run: &mut Run, decision: &mut Decision, now: Timestamp) -> Result<(), Error> {
+    if run.is_slice_out() {
+        return Ok(());
+    }
+    if run.task().decide(workflow_task::Input::News, now) == workflow_task::Verdict::Schedule {
+        let attempt = Attempt::FIRST;
+        decision.event(run, EventKind::TaskScheduled { attempt }, now)?;
+    }
+    Ok(())
+}
+
+fn attempt_outcome(
+    run: &mut Run,
+    outcome: AttemptOutcome,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let AttemptOutcome { token, result } = outcome;
+    match token.kind {
+        AttemptKind::Activity => {
+            if run.activity(token.seq).is_none() && is_planted(Bug::OutcomeTwice) {
+                return record_again(run, token.seq, result, now, decision);
+            }
+            let input = activity::Input::Outcome(token.attempt, token.incarnation, result);
+            move_activity(run, token.seq, input, now, decision)
+        }
+        AttemptKind::Step => {
+            let input = step::Input::Outcome(token.attempt, token.incarnation, result);
+            move_step(run, token.seq, input, now, decision)
+        }
+    }
+}
+
+fn record_again(
+    run: &mut Run,
+    seq: Seq,
+    result: AttemptResult,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let AttemptResult::Completed(result) = result else { return Ok(()) };
+    decision.event(run, EventKind::ActivityCompleted { seq, result }, now)?;
+    news(run, decision, now)
+}
+
+/// Moves one activity and records what follows. One that is gone lost its race.
+pub(crate) fn move_activity(
+    run: &mut Run,
+    seq: Seq,
+    input: activity::Input,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let Some(activity) = run.activity(seq) else { return Ok(()) };
+    let attempt_of = |who: (Attempt, Incarnation), run: &Run| {
+        run.token(AttemptKind::Activity, seq, who.0, who.1)
+    };
+    match activity.decide(input, now) {
+        activity::Verdict::Ready => {
+            run.queued(seq);
+            decision.ready.push((AttemptKind::Activity, seq));
+        }
+        // Handing out is `hand_out`'s alone: it knows the process.
+        activity::Verdict::Start(_) => {}
+        activity::Verdict::Beat(details) => {
+            decision.fact(run, Fact::Heartbeat { seq, details, at: now })?;
+        }
+        activity::Verdict::Retry(failure, due, stop) => {
+            decision.fact(run, Fact::AttemptFailed { seq, failure, due })?;
+            if let Some(who) = stop {
+                decision.effect(Effect::Stop(attempt_of(who, run), StopReason::TimedOut));
+            }
+        }
+        activity::Verdict::Close(outcome, stop) => {
+            if let Some(who) = stop {
+                decision.effect(Effect::Stop(attempt_of(who, run), StopReason::TimedOut));
+            }
+            for kind in closing_events(activity_last_failure(run, seq), seq, outcome) {
+                decision.stimulus(run, kind, now)?;
+            }
+            news(run, decision, now)?;
+        }
+        activity::Verdict::Stop(attempt, incarnation) => {
+            let token = attempt_of((attempt, incarnation), run);
+            decision.effect(Effect::Stop(token, StopReason::Cancelled));
+        }
+        activity::Verdict::Wait(time) => run.arm(Deadline::Activity(seq), time),
+        activity::Verdict::Ignore => {}
+    }
+    Ok(())
+}
+
+fn activity_last_failure(run: &Run, seq: Seq) -> Option<outlast_model::Failure> {
+    run.activity(seq).and_then(|a| a.last_failure.clone())
+}
+
+/// The events of an activity's end: the attempt that gave it, then the outcome.
+pub(crate) fn closing_events(
+    last_failure: Option<outlast_model::Failure>,
+    seq: Seq,
+    outcome: activity::Outcome,
+) -> Vec<EventKind> {
+    let mut events = Vec::with_capacity(2);
+    if let Some(attempt) = outcome.attempt {
+        events.push(EventKind::ActivityStarted { seq, attempt, last_failure });
+    }
+    events.push(match outcome.ending {
+        Ending::Completed(result) => EventKind::ActivityCompleted { seq, result },
+        Ending::Failed(failure, retry_state) => {
+            EventKind::ActivityFailed { seq, failure, retry_state }
+        }
+        Ending::TimedOut(failure, retry_state) => {
+            EventKind::ActivityTimedOut { seq, failure, retry_state }
+        }
+        Ending::Canceled(details) => EventKind::ActivityCanceled { seq, details },
+    });
+    events
+}
+
+/// Moves one step and records what follows.
+pub(crate) fn move_step(
+    run: &mut Run,
+    seq: Seq,
+    input: step::Input,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let Some(step) = run.step(seq) else { return Ok(()) };
+    match step.decide(input, now) {
+        step::Verdict::Ready => {
+            run.arm(Deadline::Step(seq), None);
+            decision.ready.push((AttemptKind::Step, seq));
+        }
+        step::Verdict::Start(_) => {}
+        step::Verdict::Retry(failure, due) => {
+            decision.fact(run, Fact::StepFailed { seq, failure, due })?;
+        }
+        step::Verdict::Resolve(outcome) => resolve_step(run, seq, outcome, decision, now)?,
+        step::Verdict::Stop(attempt, incarnation) => {
+            let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
+            decision.effect(Effect::Stop(token, StopReason::Cancelled));
+        }
+        step::Verdict::Wait(due) => run.arm(Deadline::Step(seq), Some(due)),
+        step::Verdict::Ignore => {}
+    }
+    Ok(())
+}
+
+fn resolve_step(
+    run: &mut Run,
+    seq: Seq,
+    outcome: Resolution,
+    decision: &mut Decision,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if !run.is_slice_out() {
+        decision.fact(run, Fact::StepResolved { seq, outcome })?;
+        return news(run, decision, now);
+    }
+    let Some(step) = run.step(seq) else { return Ok(()) };
+    let recorded = StepRecorded {
+        seq,
+        name: step.name.clone(),
+        attempt: step.attempt(),
+        outcome,
+        activation: 0,
+        site: step.site.clone(),
+    };
+    let kind = Box::new(EventKind::StepRecorded(Box::new(recorded)));
+    Ok(decision.fact(run, Fact::Buffered { kind })?)
+}
+
+fn due(run: &mut Run, now: Timestamp, decision: &mut Decision) -> Result<(), Error> {
+    while let Some(thing) = run.pop_due(now) {
+        match thing {
+            Deadline::Run => {
+                return Ok(close::force(run, decision, EventKind::TimedOut, now)?);
+            }
+            // Whoever hands out tasks asks the task itself.
+            Deadline::Task => {}
+            Deadline::Timer(seq) => clock_timer(run, seq, now, decision)?,
+            Deadline::Activity(seq) => {
+                move_activity(run, seq, activity::Input::Clock, now, decision)?;
+            }
+            Deadline::Step(seq) => move_step(run, seq, step::Input::Clock, now, decision)?,
+        }
+    }
+    Ok(())
+}
+
+fn clock_timer(
+    run: &mut Run,
+    seq: Seq,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let Some(timer) = run.timer(seq) else { return Ok(()) };
+    match timer.state.decide(timer::Input::Clock, now) {
+        timer::Verdict::Fire => {
+            decision.stimulus(run, EventKind::TimerFired { seq }, now)?;
+            news(run, decision, now)
+        }
+        timer::Verdict::Wait { due } => {
+            run.arm(Deadline::Timer(seq), Some(due));
+            Ok(())
+        }
+        timer::Verdict::Cancel | timer::Verdict::CancelUnseen | timer::Verdict::Ignore => Ok(()),
+    }
+}
+
+fn hand_out(
+    run: &mut Run,
+    kind: AttemptKind,
+    seq: Seq,
+    incarnation: Incarnation,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    match kind {
+        AttemptKind::Activity => {
+            let Some(activity) = run.activity(seq) else { return Ok(()) };
+            let activity::Verdict::Start(attempt) = activity.decide(activity::Input::HandOut, now)
+            else {
+                return Ok(());
+            };
+            decision.fact(run, Fact::AttemptStarted { seq, attempt, incarnation, at: now })?;
+            if let Some(task) = activity_task(run, seq, attempt, incarnation) {
+                decision.effect(Effect::StartActivity(Box::new(task)));
+            }
+        }
+        AttemptKind::Step => {
+            let Some(step) = run.step(seq) else { return Ok(()) };
+            let step::Verdict::Start(attempt) = step.decide(step::Input::HandOut, now) else {
+                return Ok(());
+            };
+            let name = step.name.clone();
+            decision.fact(run, Fact::StepStarted { seq, attempt, incarnation })?;
+            let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
+            let run_id = run.started().run_id;
+            decision.effect(Effect::StartStep(StepTask { token, run_id, name }));
+        }
+    }
+    Ok(())
+}
+
+fn activity_task(
+    run: &Run,
+    seq: Seq,
+    attempt: Attempt,
+    incarnation: Incarnation,
+) -> Option<ActivityTask> {
+    let activity = run.activity(seq)?;
+    let options = &activity.scheduled.options;
+    Some(ActivityTask {
+        token: run.token(AttemptKind::Activity, seq, attempt, incarnation),
+        run_id: run.started().run_id,
+        workflow_id: run.started().workflow_id.clone(),
+        activity_type: activity.scheduled.activity_type.clone(),
+        input: activity.scheduled.input.clone(),
+        heartbeat_details: activity.heartbeat_details.clone(),
+        scheduled: activity.at,
+        start_to_close: options.start_to_close,
+        heartbeat: options.heartbeat,
+    })
+}
+
+/// Attempts of other processes are lost; those that waited want a slot again.
+fn recover(
+    run: &mut Run,
+    incarnation: Incarnation,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let activities: Vec<Seq> = run.activities().map(|(seq, _)| seq).collect();
+    for seq in activities {
+        move_activity(run, seq, activity::Input::Recover(incarnation), now, decision)?;
+    }
+    let steps: Vec<Seq> = run.steps().map(|(seq, _)| seq).collect();
+    for seq in steps {
+        move_step(run, seq, step::Input::Recover(incarnation), now, decision)?;
+    }
+    Ok(())
+}
+
+impl Error {
+    /// In words, for a report.
+    pub fn reason(&self) -> String {
+        self.to_string()
+    }
+}

@@ -1,0 +1,124 @@
+//! The end of a run.
+//!
+//! ```text
+//!   Running --CompleteWorkflow--> Completed
+//!     |  ----FailWorkflow------> Failed
+//!     |  ----CancelWorkflow----> Canceled
+//!     |  ----terminate---------> Terminated   (at once, whatever runs)
+//!     +-----run timeout--------> TimedOut     (at once, whatever runs)
+//! ```
+//!
+//! The last three letters of every story: what still runs is told to stop, what still waits is
+//! forgotten, buffered messages become events first, so that the history shows all that was
+//! acknowledged.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use outlast_model::task::{AttemptKind, StopReason};
+use outlast_model::view::RunOutcome;
+use outlast_model::{EventKind, Fact, Timestamp};
+
+use crate::decision::{Decision, Effect};
+use crate::run::{Corrupt, Run};
+use crate::{activity, step};
+
+/// Ends the run from outside: terminate or timeout. Raises the epoch, so that a slice under way
+/// is refused.
+pub(crate) fn force(
+    run: &mut Run,
+    decision: &mut Decision,
+    kind: EventKind,
+    now: Timestamp,
+) -> Result<(), Corrupt> {
+    run.slice_ended();
+    let buffer = run.take_buffer();
+    flush(run, decision, buffer, now)?;
+    let epoch = run.epoch().0.saturating_add(1);
+    decision.fact(run, Fact::EpochRaised { epoch: outlast_model::Epoch(epoch) })?;
+    close(run, decision, kind, now)
+}
+
+/// Writes the closing event, whose kind says the outcome, and releases what follows from it.
+pub(crate) fn close(
+    run: &mut Run,
+    decision: &mut Decision,
+    kind: EventKind,
+    now: Timestamp,
+) -> Result<(), Corrupt> {
+    let outcome = outcome(&kind);
+    for (token, reason) in stops(run) {
+        decision.effect(Effect::Stop(token, reason));
+    }
+    decision.event(run, kind, now)?;
+    if let Some(outcome) = outcome {
+        decision.effect(Effect::Closed(outcome));
+    }
+    Ok(())
+}
+
+/// The outcome a closing event stands for.
+pub fn outcome(kind: &EventKind) -> Option<RunOutcome> {
+    Some(match kind {
+        EventKind::Completed { result } => RunOutcome::Completed(result.clone()),
+        EventKind::Failed { failure } => RunOutcome::Failed(failure.clone()),
+        EventKind::Canceled => RunOutcome::Canceled,
+        EventKind::Terminated { reason } => RunOutcome::Terminated { reason: reason.clone() },
+        EventKind::TimedOut => RunOutcome::TimedOut,
+        EventKind::Started(_)
+        | EventKind::TaskScheduled { .. }
+        | EventKind::TaskStarted
+        | EventKind::TaskCompleted
+        | EventKind::TaskFailed { .. }
+        | EventKind::ActivityScheduled(_)
+        | EventKind::ActivityStarted { .. }
+        | EventKind::ActivityCompleted { .. }
+        | EventKind::ActivityFailed { .. }
+        | EventKind::ActivityTimedOut { .. }
+        | EventKind::ActivityCancelRequested { .. }
+        | EventKind::ActivityCanceled { .. }
+        | EventKind::TimerStarted { .. }
+        | EventKind::TimerFired { .. }
+        | EventKind::TimerCanceled { .. }
+        | EventKind::CancelRequested { .. }
+        | EventKind::StepRecorded(_)
+        | EventKind::Signaled { .. } => return None,
+    })
+}
+
+/// Gives every buffered stimulus its number, in arrival order. The buffer was taken from the run
+/// before the record that ends the slice, which clears it.
+pub(crate) fn flush(
+    run: &mut Run,
+    decision: &mut Decision,
+    buffer: Vec<Box<EventKind>>,
+    now: Timestamp,
+) -> Result<(), Corrupt> {
+    for kind in buffer {
+        match *kind {
+            // A step's outcome is no event of its own: the next task delivers and records it.
+            EventKind::StepRecorded(step) => {
+                let fact = Fact::StepResolved { seq: step.seq, outcome: step.outcome };
+                decision.fact(run, fact)?;
+            }
+            kind => decision.event(run, kind, now)?,
+        }
+    }
+    Ok(())
+}
+
+fn stops(run: &Run) -> Vec<(outlast_model::task::AttemptToken, StopReason)> {
+    let activities = run.activities().filter_map(|(seq, a)| match &a.state {
+        activity::State::Running { attempt, incarnation, .. } => {
+            Some(run.token(AttemptKind::Activity, seq, *attempt, *incarnation))
+        }
+        activity::State::Waiting { .. } | activity::State::Closing => None,
+    });
+    let steps = run.steps().filter_map(|(seq, s)| match &s.state {
+        step::State::Running { attempt, incarnation } => {
+            Some(run.token(AttemptKind::Step, seq, *attempt, *incarnation))
+        }
+        step::State::Waiting { .. } | step::State::Resolved { .. } => None,
+    });
+    activities.chain(steps).map(|token| (token, StopReason::NotFound)).collect()
+}

@@ -1,0 +1,398 @@
+//! The answer of workflow code: its commands become events, in its order.
+//!
+//! A command is checked before anything is written; one bad command fails the task, not the run.
+//! Behind the commands comes what arrived while the code ran. A run that wants to close while a
+//! message waits that it has not seen goes round again.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use outlast_model::command::ScheduleActivity;
+use outlast_model::event::{ActivityScheduled, StepRecorded, TaskFailedCause};
+use outlast_model::id::Seq;
+use outlast_model::job::Job;
+use outlast_model::planted::{Bug, is_planted};
+use outlast_model::task::{AttemptKind, TaskAnswer};
+use outlast_model::{ActivityOptions, Command, EventKind, Fact, Failure, Timestamp, limits};
+
+use crate::apply::{Error, news};
+use crate::close;
+use crate::decision::{Decision, Effect};
+use crate::run::Run;
+use crate::{activity, step, timer, workflow_task};
+
+type Buffer = Vec<Box<EventKind>>;
+
+/// Applies an answer.
+pub(crate) fn answer(
+    run: &mut Run,
+    started: Timestamp,
+    answer: TaskAnswer,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    if !run.is_slice_out() {
+        return Err(Error::Unexpected("an answer to a task that is not out".into()));
+    }
+    match answer {
+        TaskAnswer::Completed { commands } => match check(run, &commands) {
+            Ok(()) => completed(run, started, commands, now, decision),
+            Err(why) => {
+                let failure = Failure::application("BadCommand", why);
+                failed(run, started, TaskFailedCause::BadCommand, failure, now, decision)
+            }
+        },
+        TaskAnswer::Failed { cause, failure } => failed(run, started, cause, failure, now, decision),
+    }
+}
+
+fn completed(
+    run: &mut Run,
+    started: Timestamp,
+    commands: Vec<Command>,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let is_closing = commands.last().is_some_and(Command::is_closing);
+    let has_unseen = run.has_buffered_messages() && !is_planted(Bug::BufferDroppedAtClose);
+    if is_closing && has_unseen {
+        return round_again(run, started, now, decision);
+    }
+    begin(run, started, now, decision)?;
+    let delivered: Vec<Seq> = delivered_steps(run);
+    let mut buffer = run.take_buffer();
+    run.slice_ended();
+    decision.event(run, EventKind::TaskCompleted, now)?;
+    for seq in delivered {
+        record_step(run, seq, now, decision)?;
+    }
+    let mut stopped = Vec::new();
+    for command in commands {
+        carry_out(run, command, &mut buffer, &mut stopped, now, decision)?;
+    }
+    if is_closing {
+        return Ok(());
+    }
+    after(run, buffer, stopped, now, decision)
+}
+
+/// What follows the commands: cancelled activities that were not running, then the buffer.
+fn after(
+    run: &mut Run,
+    buffer: Buffer,
+    stopped: Vec<Seq>,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let mut is_news = !buffer.is_empty() || !stopped.is_empty();
+    for seq in stopped {
+        let details = None;
+        decision.event(run, EventKind::ActivityCanceled { seq, details }, now)?;
+    }
+    close::flush(run, decision, buffer, now)?;
+    is_news |= !run.unseen().is_empty();
+    if is_news {
+        news(run, decision, now)?;
+    }
+    Ok(())
+}
+
+/// The messages that arrived meanwhile become events, and workflow code is rebuilt to see them.
+fn round_again(
+    run: &mut Run,
+    started: Timestamp,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let cause = TaskFailedCause::UnhandledCommand;
+    let failure = Failure::application(
+        "UnhandledCommand",
+        "the run wanted to end while messages waited that it had not seen",
+    );
+    begin(run, started, now, decision)?;
+    let buffer = run.take_buffer();
+    run.slice_ended();
+    decision.event(run, EventKind::TaskFailed { cause, failure }, now)?;
+    close::flush(run, decision, buffer, now)?;
+    decision.round_again = true;
+    news(run, decision, now)
+}
+
+fn failed(
+    run: &mut Run,
+    started: Timestamp,
+    cause: TaskFailedCause,
+    failure: Failure,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let verdict = run.task().decide(workflow_task::Input::Failed(cause), now);
+    let buffer = run.take_buffer();
+    run.slice_ended();
+    match verdict {
+        workflow_task::Verdict::FirstFailure => {
+            decision.event(run, EventKind::TaskStarted, started)?;
+            decision.event(run, EventKind::TaskFailed { cause, failure }, now)?;
+        }
+        workflow_task::Verdict::NextFailure(attempt, next_try) => {
+            decision.fact(run, Fact::TaskRetry { attempt, cause, failure, next_try })?;
+        }
+        verdict @ (workflow_task::Verdict::Schedule
+        | workflow_task::Verdict::HandOut
+        | workflow_task::Verdict::Complete
+        | workflow_task::Verdict::CompleteRetried(_)
+        | workflow_task::Verdict::Unblock
+        | workflow_task::Verdict::Ignore
+        | workflow_task::Verdict::Unexpected) => return Err(unexpected(verdict)),
+    }
+    decision.round_again = true;
+    close::flush(run, decision, buffer, now)?;
+    if cause == TaskFailedCause::UnhandledCommand {
+        news(run, decision, now)?;
+    }
+    Ok(())
+}
+
+/// The task events up to its start; a task that failed before is scheduled anew first.
+fn begin(
+    run: &mut Run,
+    started: Timestamp,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    match run.task().decide(workflow_task::Input::Completed, now) {
+        workflow_task::Verdict::Complete => {}
+        workflow_task::Verdict::CompleteRetried(attempt) => {
+            decision.event(run, EventKind::TaskScheduled { attempt }, started)?;
+        }
+        verdict @ (workflow_task::Verdict::Schedule
+        | workflow_task::Verdict::HandOut
+        | workflow_task::Verdict::FirstFailure
+        | workflow_task::Verdict::NextFailure(..)
+        | workflow_task::Verdict::Unblock
+        | workflow_task::Verdict::Ignore
+        | workflow_task::Verdict::Unexpected) => return Err(unexpected(verdict)),
+    }
+    Ok(decision.event(run, EventKind::TaskStarted, started)?)
+}
+
+fn unexpected(verdict: workflow_task::Verdict) -> Error {
+    Error::Unexpected(format!("an answer, but the task says {verdict:?}"))
+}
+
+/// Steps whose outcome this slice was given.
+fn delivered_steps(run: &Run) -> Vec<Seq> {
+    run.unseen()
+        .iter()
+        .filter_map(|job| match job {
+            Job::ResolveStep { seq, .. } => Some(*seq),
+            Job::Initialize(_)
+            | Job::Signal { .. }
+            | Job::FireTimer { .. }
+            | Job::ResolveActivity { .. }
+            | Job::CancelWorkflow { .. } => None,
+        })
+        .collect()
+}
+
+fn record_step(
+    run: &mut Run,
+    seq: Seq,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let Some(step) = run.step(seq) else { return Ok(()) };
+    let step::State::Resolved { attempt, outcome } = &step.state else { return Ok(()) };
+    let recorded = StepRecorded {
+        seq,
+        name: step.name.clone(),
+        attempt: *attempt,
+        outcome: outcome.clone(),
+        activation: 0,
+        site: step.site.clone(),
+    };
+    Ok(decision.event(run, EventKind::StepRecorded(Box::new(recorded)), now)?)
+}
+
+fn carry_out(
+    run: &mut Run,
+    command: Command,
+    buffer: &mut Buffer,
+    stopped: &mut Vec<Seq>,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    match command {
+        Command::ScheduleActivity(command) => {
+            let seq = command.seq;
+            let scheduled = normalise(*command, run);
+            decision.event(run, EventKind::ActivityScheduled(Box::new(scheduled)), now)?;
+            run.queued(seq);
+            decision.ready.push((AttemptKind::Activity, seq));
+        }
+        Command::RequestCancelActivity { seq } => {
+            decision.event(run, EventKind::ActivityCancelRequested { seq }, now)?;
+            cancel_activity(run, seq, stopped, now, decision);
+        }
+        Command::StartTimer { seq, delay, site } => {
+            let delay = delay.min(limits::DELAY);
+            decision.event(run, EventKind::TimerStarted { seq, delay, site }, now)?;
+        }
+        Command::CancelTimer { seq } => cancel_timer(run, seq, buffer, now, decision)?,
+        Command::ScheduleStep { seq, name, options, site } => {
+            decision.fact(run, Fact::StepScheduled { seq, name, options, site, at: now })?;
+            run.arm(crate::deadline::Deadline::Step(seq), None);
+            decision.ready.push((AttemptKind::Step, seq));
+        }
+        Command::CancelStep { seq } => cancel_step(run, seq, now, decision)?,
+        Command::CompleteWorkflow { result } => {
+            close::close(run, decision, EventKind::Completed { result }, now)?;
+        }
+        Command::FailWorkflow { failure } => {
+            close::close(run, decision, EventKind::Failed { failure }, now)?;
+        }
+        Command::CancelWorkflow => close::close(run, decision, EventKind::Canceled, now)?,
+    }
+    Ok(())
+}
+
+/// A running attempt is told; one that does not run is over, right behind the commands.
+fn cancel_activity(
+    run: &Run,
+    seq: Seq,
+    stopped: &mut Vec<Seq>,
+    now: Timestamp,
+    decision: &mut Decision,
+) {
+    let Some(activity) = run.activity(seq) else { return };
+    match activity.decide(activity::Input::Cancel, now) {
+        activity::Verdict::Close(..) if stopped.contains(&seq) => {}
+        activity::Verdict::Close(..) => stopped.push(seq),
+        activity::Verdict::Stop(attempt, incarnation) => {
+            let token = run.token(AttemptKind::Activity, seq, attempt, incarnation);
+            decision.effect(Effect::Stop(token, outlast_model::task::StopReason::Cancelled));
+        }
+        activity::Verdict::Ready
+        | activity::Verdict::Start(_)
+        | activity::Verdict::Beat(_)
+        | activity::Verdict::Retry(..)
+        | activity::Verdict::Wait(_)
+        | activity::Verdict::Ignore => {}
+    }
+}
+
+/// A running attempt is told; one that does not run has its outcome, which the next task brings.
+fn cancel_step(
+    run: &mut Run,
+    seq: Seq,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let Some(step) = run.step(seq) else { return Ok(()) };
+    match step.decide(step::Input::Cancel, now) {
+        step::Verdict::Resolve(outcome) => {
+            decision.fact(run, Fact::StepResolved { seq, outcome })?;
+        }
+        step::Verdict::Stop(attempt, incarnation) => {
+            let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
+            decision.effect(Effect::Stop(token, outlast_model::task::StopReason::Cancelled));
+        }
+        step::Verdict::Ready
+        | step::Verdict::Start(_)
+        | step::Verdict::Retry(..)
+        | step::Verdict::Wait(_)
+        | step::Verdict::Ignore => {}
+    }
+    Ok(())
+}
+
+fn cancel_timer(
+    run: &mut Run,
+    seq: Seq,
+    buffer: &mut Buffer,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let Some(timer) = run.timer(seq) else { return Ok(()) };
+    if timer.state.decide(timer::Input::Cancel, now) == timer::Verdict::CancelUnseen {
+        buffer.retain(|kind| !matches!(**kind, EventKind::TimerFired { seq: fired } if fired == seq));
+    }
+    Ok(decision.event(run, EventKind::TimerCanceled { seq }, now)?)
+}
+
+/// Timeouts as Temporal fills them in; an activity that names none gets ten minutes an attempt.
+fn normalise(command: ScheduleActivity, run: &Run) -> ActivityScheduled {
+    let mut options: ActivityOptions = command.options;
+    let whole = options.schedule_to_close;
+    let within = |own: Option<core::time::Duration>| match (own, whole) {
+        (Some(own), Some(whole)) => Some(own.min(whole)),
+        (Some(one), None) | (None, Some(one)) => Some(one),
+        (None, None) => None,
+    };
+    let default = (whole.is_none()).then_some(limits::START_TO_CLOSE_DEFAULT);
+    options.start_to_close = within(options.start_to_close).or(default);
+    if whole.is_some() {
+        options.schedule_to_start = within(options.schedule_to_start);
+    }
+    options.heartbeat = match (options.heartbeat, options.start_to_close) {
+        (Some(beat), Some(limit)) => Some(beat.min(limit)),
+        (beat, _) => beat,
+    };
+    let queue = options.queue.take().unwrap_or_else(|| run.started().queue.clone());
+    ActivityScheduled {
+        seq: command.seq,
+        activity_type: command.activity_type,
+        queue,
+        input: command.input,
+        options,
+        site: command.site,
+    }
+}
+
+/// Checks all commands before any is carried out.
+fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
+    if commands.len() > limits::COMMANDS_PER_TASK {
+        let limit = limits::COMMANDS_PER_TASK;
+        return Err(format!(
+            "{} commands in one task, the limit is {limit}: wait for some before you ask for more",
+            commands.len()
+        ));
+    }
+    if run.pending() + commands.len() > limits::PENDING_OPERATIONS + limits::COMMANDS_PER_TASK {
+        let limit = limits::PENDING_OPERATIONS;
+        return Err(format!("more than {limit} operations pending: wait for some first"));
+    }
+    let is_full = run.events() >= limits::HISTORY_EVENTS || run.bytes() >= limits::HISTORY_BYTES;
+    if is_full && !commands.last().is_some_and(Command::is_closing) {
+        return Err("the history is full: the run can only end now".into());
+    }
+    for (index, command) in commands.iter().enumerate() {
+        if command.is_closing() && index + 1 != commands.len() {
+            return Err(format!("{} is not the last command", command.name()));
+        }
+        check_one(run, command)?;
+    }
+    Ok(())
+}
+
+fn check_one(run: &Run, command: &Command) -> Result<(), String> {
+    let known = |found: bool, seq: Seq| {
+        found.then_some(()).ok_or_else(|| format!("{} names {seq}, which is not open", command.name()))
+    };
+    let fresh = |found: bool, seq: Seq| {
+        (!found).then_some(()).ok_or_else(|| format!("{} names {seq} twice", command.name()))
+    };
+    match command {
+        Command::ScheduleActivity(c) => fresh(run.activity(c.seq).is_some(), c.seq),
+        Command::StartTimer { seq, .. } => fresh(run.timer(*seq).is_some(), *seq),
+        Command::ScheduleStep { seq, .. } => fresh(run.step(*seq).is_some(), *seq),
+        Command::RequestCancelActivity { seq } => known(run.activity(*seq).is_some(), *seq),
+        Command::CancelTimer { seq } => known(run.timer(*seq).is_some(), *seq),
+        Command::CancelStep { seq } => known(run.step(*seq).is_some(), *seq),
+        Command::CompleteWorkflow { .. }
+        | Command::FailWorkflow { .. }
+        | Command::CancelWorkflow => Ok(()),
+    }
+}

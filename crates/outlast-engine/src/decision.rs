@@ -1,0 +1,80 @@
+//! What `apply` decided: records to write, and effects to release once they are durable.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use outlast_model::id::Seq;
+use outlast_model::task::{ActivityTask, AttemptKind, AttemptToken, StepTask, StopReason};
+use outlast_model::view::RunOutcome;
+use outlast_model::{Event, EventKind, Fact, Record, Timestamp};
+
+use crate::run::{Corrupt, Run};
+
+/// Something the outside must do, not before everything decided so far is durable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Run an attempt of an activity.
+    StartActivity(Box<ActivityTask>),
+    /// Run an attempt of a step.
+    StartStep(StepTask),
+    /// Tell a running attempt to stop.
+    Stop(AttemptToken, StopReason),
+    /// The run has ended: whoever waits for its result gets this.
+    Closed(RunOutcome),
+}
+
+/// What to write and what to do about it. Several inputs may be decided into one.
+#[derive(Debug, Default)]
+pub struct Decision {
+    /// To write, in order, in one commit.
+    pub records: Vec<Record>,
+    /// To release when the commit is durable.
+    pub effects: Vec<Effect>,
+    /// Attempts that want a slot now.
+    pub ready: Vec<(AttemptKind, Seq)>,
+    /// Whether workflow code must be rebuilt: its slice was refused.
+    pub round_again: bool,
+}
+
+impl Decision {
+    /// Adds an event at the end of the history. Its time never goes back.
+    pub(crate) fn event(
+        &mut self,
+        run: &mut Run,
+        kind: EventKind,
+        time: Timestamp,
+    ) -> Result<(), Corrupt> {
+        let id = run.next_event();
+        let time = time.max(run.last_event_time());
+        self.push(run, Record::Event(Event { id, time, kind }))
+    }
+
+    /// Adds a fact.
+    pub(crate) fn fact(&mut self, run: &mut Run, fact: Fact) -> Result<(), Corrupt> {
+        self.push(run, Record::Fact(fact))
+    }
+
+    /// Adds what came from outside: an event, or, while workflow code runs, a buffered one that
+    /// gets its number when the code is done.
+    pub(crate) fn stimulus(
+        &mut self,
+        run: &mut Run,
+        kind: EventKind,
+        time: Timestamp,
+    ) -> Result<(), Corrupt> {
+        if run.is_slice_out() {
+            return self.fact(run, Fact::Buffered { kind: Box::new(kind) });
+        }
+        self.event(run, kind, time)
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    fn push(&mut self, run: &mut Run, record: Record) -> Result<(), Corrupt> {
+        run.evolve(&record)?;
+        self.records.push(record);
+        Ok(())
+    }
+}

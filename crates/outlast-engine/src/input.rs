@@ -1,0 +1,71 @@
+//! Everything that can move a run.
+
+use alloc::string::String;
+
+use outlast_model::id::{Incarnation, RequestId, Seq, SignalName};
+use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, TaskAnswer};
+use outlast_model::{Payload, Timestamp};
+
+/// Everything that can move a run that has started.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A message.
+    Signal {
+        /// Its name.
+        name: SignalName,
+        /// Its content.
+        input: Payload,
+        /// For dedup.
+        request_id: Option<RequestId>,
+    },
+    /// Somebody asks the run to stop.
+    Cancel {
+        /// Why.
+        reason: String,
+        /// For dedup.
+        request_id: Option<RequestId>,
+    },
+    /// An operator ends the run.
+    Terminate {
+        /// Why.
+        reason: String,
+    },
+    /// An attempt ended.
+    Outcome(AttemptOutcome),
+    /// A running attempt reports.
+    Heartbeat {
+        /// Which attempt.
+        token: AttemptToken,
+        /// What it reports.
+        details: Payload,
+    },
+    /// The clock: whatever is due happens.
+    Due,
+    /// A waiting attempt got a slot in this process.
+    HandOut {
+        /// Activity or step.
+        kind: AttemptKind,
+        /// Which.
+        seq: Seq,
+        /// This process.
+        incarnation: Incarnation,
+    },
+    /// The run was loaded by a new process: attempts of other processes are lost.
+    Recover {
+        /// This process.
+        incarnation: Incarnation,
+    },
+    /// Somebody wants a blocked run to try again.
+    Retry,
+    /// Something that is not durable woke workflow code: it gets a task, which will fail.
+    ForeignWake,
+    /// The first slice after an unclean stop is about to run.
+    ArmSlice,
+    /// Workflow code answered.
+    Task {
+        /// When its slice began: the workflow's time.
+        started: Timestamp,
+        /// What it said.
+        answer: TaskAnswer,
+    },
+}

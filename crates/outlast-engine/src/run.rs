@@ -1,0 +1,387 @@
+//! A run's state: the fold of its records, and nothing else.
+//!
+//! [`Run::evolve`] is the only way state changes, live and when a run is loaded. What is not in
+//! the records is either derived (the index of [deadlines](crate::deadline)) or gone with the
+//! process on purpose (that a slice is under way). Which wins: the records.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use minicbor::{Decode, Encode};
+use outlast_model::event::{Started, TaskFailedCause};
+use outlast_model::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq};
+use outlast_model::job::Job;
+use outlast_model::record::{self, Damaged};
+use outlast_model::task::{AttemptKind, AttemptToken, RunNo};
+use outlast_model::{Event, EventKind, Record, Status, Timestamp};
+
+use crate::activity::Activity;
+use crate::deadline::{Deadline, Deadlines};
+use crate::step::Step;
+use crate::timer::Timer;
+use crate::workflow_task;
+
+mod fold;
+
+/// The records contradict each other: damage, or a bug. The run is set aside.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Corrupt {
+    /// A record that cannot be where it is.
+    #[error("{record} cannot follow what is before it: {why}")]
+    OutOfPlace {
+        /// Which record.
+        record: String,
+        /// Which rule it breaks.
+        why: &'static str,
+    },
+    /// A blob that cannot be read.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+}
+
+/// One execution of a workflow.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct Run {
+    #[n(0)]
+    started: Box<Started>,
+    #[n(1)]
+    start_time: Timestamp,
+    #[n(2)]
+    status: Status,
+    #[n(3)]
+    epoch: Epoch,
+    #[n(4)]
+    next_event: EventId,
+    #[n(5)]
+    last_event_time: Timestamp,
+    #[n(6)]
+    task: workflow_task::State,
+    #[n(7)]
+    activities: BTreeMap<Seq, Activity>,
+    #[n(8)]
+    timers: BTreeMap<Seq, Timer>,
+    #[n(9)]
+    steps: BTreeMap<Seq, Step>,
+    /// What workflow code has not seen.
+    #[n(10)]
+    unseen: Vec<Job>,
+    /// What arrived while workflow code ran.
+    #[n(11)]
+    buffer: Vec<Box<EventKind>>,
+    #[n(12)]
+    request_ids: BTreeSet<RequestId>,
+    #[n(13)]
+    is_cancel_requested: bool,
+    /// Unclean stops of the process since a slice of this run last ended.
+    #[n(14)]
+    crashes: u32,
+    /// Whether workflow code ever answered: if so, an instance is rebuilt by replay.
+    #[n(15)]
+    has_history: bool,
+    #[cbor(skip)]
+    no: RunNo,
+    #[cbor(skip)]
+    deadlines: Deadlines,
+    /// When the slice under way began. Not recorded: a crash simply ends it.
+    #[cbor(skip)]
+    slice: Option<Timestamp>,
+    #[cbor(skip)]
+    bytes: u64,
+}
+
+impl Run {
+    /// A run from its first event.
+    ///
+    /// # Errors
+    /// [`Corrupt`] when the event is not a start.
+    pub fn from_first(first: &Event) -> Result<Self, Corrupt> {
+        let EventKind::Started(started) = &first.kind else {
+            return Err(out_of_place(first.kind.name(), "a history begins with its start"));
+        };
+        let mut run = Self {
+            started: started.clone(),
+            start_time: first.time,
+            status: Status::Running,
+            epoch: Epoch(0),
+            next_event: EventId(first.id.0 + 1),
+            last_event_time: first.time,
+            task: workflow_task::State::Idle,
+            activities: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            steps: BTreeMap::new(),
+            unseen: Vec::from([Job::Initialize(started.clone())]),
+            buffer: Vec::new(),
+            request_ids: started.request_id.iter().cloned().collect(),
+            is_cancel_requested: false,
+            crashes: 0,
+            has_history: false,
+            no: RunNo(0),
+            deadlines: Deadlines::default(),
+            slice: None,
+            bytes: 0,
+        };
+        run.arm_run_timeout();
+        Ok(run)
+    }
+
+    /// A run from all its blobs, or from a snapshot and the blobs after it.
+    ///
+    /// # Errors
+    /// [`Corrupt`] when the blobs do not fit together.
+    pub fn load(snapshot: Option<&[u8]>, blobs: &[Vec<u8>]) -> Result<Self, Corrupt> {
+        let mut run = match snapshot {
+            Some(bytes) => {
+                let mut run: Self = record::unframe(bytes)?;
+                run.rearm();
+                Some(run)
+            }
+            None => None,
+        };
+        for blob in blobs {
+            for record in record::decode(blob)? {
+                match (&mut run, &record) {
+                    (Some(run), record) => run.evolve(record)?,
+                    (None, Record::Event(first)) => run = Some(Self::from_first(first)?),
+                    (None, Record::Fact(_)) => {
+                        return Err(out_of_place("fact", "a history begins with its start"));
+                    }
+                }
+            }
+        }
+        run.ok_or_else(|| out_of_place("end", "a run has at least one record"))
+    }
+
+    /// Its state as bytes: a cache of the fold.
+    pub fn snapshot(&self) -> Vec<u8> {
+        record::frame(self)
+    }
+
+    /// The store's number of the run and the bytes it has there; known to the service.
+    pub fn placed(&mut self, no: RunNo, bytes: u64) {
+        self.no = no;
+        self.bytes = bytes;
+    }
+
+    /// What it was started with.
+    pub fn started(&self) -> &Started {
+        &self.started
+    }
+
+    /// When it began.
+    pub fn start_time(&self) -> Timestamp {
+        self.start_time
+    }
+
+    /// Where it stands.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Its fence.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.next_event.0 - 1
+    }
+
+    /// Bytes in the store so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The number of the next event.
+    pub fn next_event(&self) -> EventId {
+        self.next_event
+    }
+
+    /// The time of the last event.
+    pub fn last_event_time(&self) -> Timestamp {
+        self.last_event_time
+    }
+
+    /// The state of its workflow task.
+    pub fn task(&self) -> &workflow_task::State {
+        &self.task
+    }
+
+    /// What workflow code has not seen, in history order.
+    pub fn unseen(&self) -> &[Job] {
+        &self.unseen
+    }
+
+    /// Whether an instance must be rebuilt from the history.
+    pub fn has_history(&self) -> bool {
+        self.has_history
+    }
+
+    /// Unclean stops since a slice of this run last ended.
+    pub fn crashes(&self) -> u32 {
+        self.crashes
+    }
+
+    /// Whether this request had its effect before.
+    pub fn has_seen(&self, request_id: Option<&RequestId>) -> bool {
+        request_id.is_some_and(|id| self.request_ids.contains(id))
+    }
+
+    /// Whether somebody asked the run to stop.
+    pub fn is_cancel_requested(&self) -> bool {
+        self.is_cancel_requested
+    }
+
+    /// Open activities.
+    pub fn activities(&self) -> impl Iterator<Item = (Seq, &Activity)> {
+        self.activities.iter().map(|(seq, a)| (*seq, a))
+    }
+
+    /// Open timers.
+    pub fn timers(&self) -> impl Iterator<Item = (Seq, &Timer)> {
+        self.timers.iter().map(|(seq, t)| (*seq, t))
+    }
+
+    /// Open steps.
+    pub fn steps(&self) -> impl Iterator<Item = (Seq, &Step)> {
+        self.steps.iter().map(|(seq, s)| (*seq, s))
+    }
+
+    /// How many operations wait for their outcome.
+    pub fn pending(&self) -> usize {
+        self.activities.len() + self.timers.len() + self.steps.len()
+    }
+
+    /// When it must look at the clock again.
+    pub fn wake(&self) -> Option<Timestamp> {
+        self.deadlines.next()
+    }
+
+    /// Whether messages wait in the buffer: a closing run must see them first.
+    pub fn has_buffered_messages(&self) -> bool {
+        self.buffer.iter().any(|kind| is_message(kind))
+    }
+
+    /// Whether workflow code runs now.
+    pub fn is_slice_out(&self) -> bool {
+        self.slice.is_some()
+    }
+
+    /// Workflow code begins to run: from here stimuli are buffered. Returns the workflow's time,
+    /// which never goes back.
+    pub fn slice_begins(&mut self, clock: Timestamp) -> Timestamp {
+        let now = clock.max(self.last_event_time);
+        self.slice = Some(now);
+        now
+    }
+
+    /// Workflow code does not run any more, or its answer will not count.
+    pub fn slice_ended(&mut self) {
+        self.slice = None;
+    }
+
+    /// Names one attempt of this run.
+    pub fn token(
+        &self,
+        kind: AttemptKind,
+        seq: Seq,
+        attempt: Attempt,
+        incarnation: Incarnation,
+    ) -> AttemptToken {
+        AttemptToken { run: self.no, kind, seq, attempt, incarnation }
+    }
+
+    pub(crate) fn activity(&self, seq: Seq) -> Option<&Activity> {
+        self.activities.get(&seq)
+    }
+
+    pub(crate) fn timer(&self, seq: Seq) -> Option<&Timer> {
+        self.timers.get(&seq)
+    }
+
+    pub(crate) fn step(&self, seq: Seq) -> Option<&Step> {
+        self.steps.get(&seq)
+    }
+
+    pub(crate) fn take_buffer(&mut self) -> Vec<Box<EventKind>> {
+        core::mem::take(&mut self.buffer)
+    }
+
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<Deadline> {
+        self.deadlines.pop_due(now)
+    }
+
+    pub(crate) fn arm(&mut self, thing: Deadline, time: Option<Timestamp>) {
+        self.deadlines.set(thing, time);
+    }
+
+    /// An activity was told to wait for a slot: its due time is behind it.
+    pub(crate) fn queued(&mut self, seq: Seq) {
+        let time = self.activities.get(&seq).and_then(Activity::deadline_in_queue);
+        self.deadlines.set(Deadline::Activity(seq), time);
+    }
+
+    fn arm_activity(&mut self, seq: Seq) {
+        let time = self.activities.get(&seq).and_then(Activity::deadline);
+        self.deadlines.set(Deadline::Activity(seq), time);
+    }
+
+    fn arm_run_timeout(&mut self) {
+        let time = self.started.run_timeout.map(|d| self.start_time.after(d));
+        self.deadlines.set(Deadline::Run, time);
+    }
+
+    fn rearm(&mut self) {
+        if !self.status.is_open() {
+            return;
+        }
+        self.arm_run_timeout();
+        let next_try = self.task.streak().and_then(|s| s.next_try);
+        self.deadlines.set(Deadline::Task, next_try);
+        let timers: Vec<_> = self.timers.iter().map(|(seq, t)| (*seq, t.state)).collect();
+        for (seq, state) in timers {
+            if let crate::timer::State::Running { due } = state {
+                self.deadlines.set(Deadline::Timer(seq), Some(due));
+            }
+        }
+        let activities: Vec<_> = self.activities.keys().copied().collect();
+        for seq in activities {
+            self.arm_activity(seq);
+        }
+        let steps: Vec<_> = self.steps.iter().map(|(seq, s)| (*seq, s.state.clone())).collect();
+        for (seq, state) in steps {
+            if let crate::step::State::Waiting { due, .. } = state {
+                self.deadlines.set(Deadline::Step(seq), Some(due));
+            }
+        }
+    }
+}
+
+/// Whether a buffered stimulus is a message, which somebody was told is safe.
+fn is_message(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Signaled { .. } | EventKind::CancelRequested { .. })
+}
+
+fn out_of_place(record: &str, why: &'static str) -> Corrupt {
+    Corrupt::OutOfPlace { record: record.into(), why }
+}
+
+/// The streak that begins with this failure, or none if the task is simply scheduled again.
+fn streak(
+    cause: TaskFailedCause,
+    failure: &outlast_model::Failure,
+    at: Timestamp,
+) -> workflow_task::State {
+    if cause == TaskFailedCause::UnhandledCommand {
+        return workflow_task::State::Idle;
+    }
+    workflow_task::State::Failing(workflow_task::Streak {
+        attempts: Attempt::FIRST,
+        since: at,
+        cause,
+        failure: failure.clone(),
+        next_try: workflow_task::next_try(cause, Attempt::FIRST, at),
+    })
+}

@@ -1,0 +1,296 @@
+//! How each record changes a run. Total: a record that does not fit is [`Corrupt`], never a
+//! panic.
+
+use alloc::boxed::Box;
+
+use outlast_model::id::Seq;
+use outlast_model::job::Job;
+use outlast_model::{Event, EventKind, Fact, Record, Status, Timestamp};
+
+use super::{Corrupt, Run, out_of_place, streak};
+use crate::activity::{self, Activity};
+use crate::deadline::Deadline;
+use crate::step::{self, Step};
+use crate::timer::{self, Timer};
+use crate::workflow_task;
+
+impl Run {
+    /// Changes the run by one record.
+    ///
+    /// # Errors
+    /// [`Corrupt`] when the record cannot follow what is before it.
+    pub fn evolve(&mut self, record: &Record) -> Result<(), Corrupt> {
+        if !self.status.is_open() {
+            return Err(out_of_place("record", "nothing follows the end of a run"));
+        }
+        match record {
+            Record::Event(event) => self.evolve_event(event),
+            Record::Fact(fact) => self.evolve_fact(fact),
+        }
+    }
+
+    fn evolve_event(&mut self, event: &Event) -> Result<(), Corrupt> {
+        if event.id != self.next_event {
+            return Err(out_of_place(event.kind.name(), "event numbers have no gaps"));
+        }
+        self.next_event.0 += 1;
+        self.last_event_time = self.last_event_time.max(event.time);
+        self.change(&event.kind, event.time)?;
+        if let Some(job) = Job::from_event(event) {
+            self.unseen.push(job);
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, kind: &EventKind, time: Timestamp) -> Result<(), Corrupt> {
+        match kind {
+            EventKind::Started(_) => Err(out_of_place(kind.name(), "a run starts once")),
+            EventKind::TaskScheduled { .. } => {
+                self.set_task(workflow_task::State::Scheduled);
+                Ok(())
+            }
+            EventKind::TaskStarted => Ok(()),
+            EventKind::TaskCompleted => {
+                self.set_task(workflow_task::State::Idle);
+                self.unseen.clear();
+                self.has_history = true;
+                self.slice_over();
+                Ok(())
+            }
+            EventKind::TaskFailed { cause, failure } => {
+                self.set_task(streak(*cause, failure, time));
+                self.slice_over();
+                Ok(())
+            }
+            EventKind::ActivityScheduled(scheduled) => {
+                let seq = scheduled.seq;
+                self.activities.insert(seq, Activity::new(scheduled.clone(), time));
+                self.arm_activity(seq);
+                Ok(())
+            }
+            EventKind::ActivityStarted { .. } => Ok(()),
+            EventKind::ActivityCompleted { seq, .. }
+            | EventKind::ActivityFailed { seq, .. }
+            | EventKind::ActivityTimedOut { seq, .. }
+            | EventKind::ActivityCanceled { seq, .. } => self.remove_activity(*seq, kind),
+            EventKind::ActivityCancelRequested { seq } => {
+                self.activity_mut(*seq, kind.name())?.is_cancel_requested = true;
+                Ok(())
+            }
+            EventKind::TimerStarted { seq, delay, site } => {
+                let due = time.after(*delay);
+                let state = timer::State::Running { due };
+                self.timers.insert(*seq, Timer { state, site: site.clone() });
+                self.deadlines.set(Deadline::Timer(*seq), Some(due));
+                Ok(())
+            }
+            EventKind::TimerFired { seq } | EventKind::TimerCanceled { seq } => {
+                self.deadlines.set(Deadline::Timer(*seq), None);
+                match self.timers.remove(seq) {
+                    Some(_) => Ok(()),
+                    None => Err(out_of_place(kind.name(), "there is no such timer")),
+                }
+            }
+            EventKind::StepRecorded(step) => match self.steps.remove(&step.seq) {
+                Some(_) => Ok(()),
+                None => Err(out_of_place(kind.name(), "there is no such step")),
+            },
+            EventKind::CancelRequested { request_id, .. } => {
+                self.is_cancel_requested = true;
+                self.request_ids.extend(request_id.clone());
+                Ok(())
+            }
+            EventKind::Signaled { request_id, .. } => {
+                self.request_ids.extend(request_id.clone());
+                Ok(())
+            }
+            EventKind::Completed { .. } => self.closed(Status::Completed),
+            EventKind::Failed { .. } => self.closed(Status::Failed),
+            EventKind::Canceled => self.closed(Status::Canceled),
+            EventKind::TimedOut => self.closed(Status::TimedOut),
+            EventKind::Terminated { .. } => self.closed(Status::Terminated),
+        }
+    }
+
+    fn evolve_fact(&mut self, fact: &Fact) -> Result<(), Corrupt> {
+        match fact {
+            Fact::AttemptStarted { seq, attempt, incarnation, at } => {
+                let (attempt, incarnation) = (*attempt, *incarnation);
+                let state =
+                    activity::State::Running { attempt, incarnation, since: *at, beat: *at };
+                self.activity_mut(*seq, "AttemptStarted")?.state = state;
+                self.arm_activity(*seq);
+            }
+            Fact::AttemptFailed { seq, failure, due } => self.attempt_failed(*seq, failure, *due)?,
+            Fact::Heartbeat { seq, details, at } => {
+                let activity = self.activity_mut(*seq, "Heartbeat")?;
+                activity.heartbeat_details = Some(details.clone());
+                if let activity::State::Running { beat, .. } = &mut activity.state {
+                    *beat = *at;
+                }
+                self.arm_activity(*seq);
+            }
+            Fact::StepScheduled { seq, name, options, site, at } => {
+                let attempt = outlast_model::Attempt::FIRST;
+                let state = step::State::Waiting { attempt, due: *at };
+                let (name, options, site) = (name.clone(), options.clone(), site.clone());
+                self.steps.insert(*seq, Step { name, options, site, state });
+                self.deadlines.set(Deadline::Step(*seq), Some(*at));
+            }
+            Fact::StepStarted { seq, attempt, incarnation } => {
+                let (attempt, incarnation) = (*attempt, *incarnation);
+                self.step_mut(*seq)?.state = step::State::Running { attempt, incarnation };
+                self.deadlines.set(Deadline::Step(*seq), None);
+            }
+            Fact::StepFailed { seq, due, .. } => {
+                let step = self.step_mut(*seq)?;
+                step.state = step::State::Waiting { attempt: step.attempt().next(), due: *due };
+                self.deadlines.set(Deadline::Step(*seq), Some(*due));
+            }
+            Fact::StepResolved { seq, outcome } => {
+                self.resolve_step(*seq, outcome)?;
+                let (seq, resolution) = (*seq, outcome.clone());
+                self.unseen.push(Job::ResolveStep { seq, resolution });
+            }
+            Fact::Buffered { kind } => self.buffered(kind)?,
+            Fact::TaskRetry { attempt, cause, failure, next_try } => {
+                let since = self.task.streak().map_or(self.last_event_time, |s| s.since);
+                self.set_task(workflow_task::State::Failing(workflow_task::Streak {
+                    attempts: *attempt,
+                    since,
+                    cause: *cause,
+                    failure: failure.clone(),
+                    next_try: *next_try,
+                }));
+                self.slice_over();
+            }
+            Fact::SliceArmed => self.crashes = self.crashes.saturating_add(1),
+            Fact::Unblocked => {
+                if let workflow_task::State::Failing(streak) = &mut self.task {
+                    streak.next_try = Some(Timestamp(0));
+                    self.deadlines.set(Deadline::Task, Some(Timestamp(0)));
+                }
+                self.crashes = 0;
+            }
+            Fact::EpochRaised { epoch } => self.epoch = *epoch,
+        }
+        Ok(())
+    }
+
+    fn set_task(&mut self, state: workflow_task::State) {
+        let next_try = state.streak().and_then(|s| s.next_try);
+        self.deadlines.set(Deadline::Task, next_try);
+        self.task = state;
+    }
+
+    /// Workflow code answered: what was buffered follows as records of its own.
+    fn slice_over(&mut self) {
+        self.buffer.clear();
+        self.crashes = 0;
+    }
+
+    fn attempt_failed(
+        &mut self,
+        seq: Seq,
+        failure: &outlast_model::Failure,
+        due: Timestamp,
+    ) -> Result<(), Corrupt> {
+        let activity = self.activity_mut(seq, "AttemptFailed")?;
+        let activity::State::Running { attempt, .. } = activity.state else {
+            return Err(out_of_place("AttemptFailed", "no attempt of this activity runs"));
+        };
+        activity.state = activity::State::Waiting { attempt: attempt.next(), due };
+        activity.last_failure = Some(failure.clone());
+        activity.waiting_since = due;
+        self.arm_activity(seq);
+        Ok(())
+    }
+
+    fn buffered(&mut self, kind: &EventKind) -> Result<(), Corrupt> {
+        match kind {
+            EventKind::ActivityCompleted { seq, .. }
+            | EventKind::ActivityFailed { seq, .. }
+            | EventKind::ActivityTimedOut { seq, .. }
+            | EventKind::ActivityCanceled { seq, .. } => {
+                self.activity_mut(*seq, kind.name())?.state = activity::State::Closing;
+                self.deadlines.set(Deadline::Activity(*seq), None);
+            }
+            EventKind::TimerFired { seq } => {
+                let Some(timer) = self.timers.get_mut(seq) else {
+                    return Err(out_of_place(kind.name(), "there is no such timer"));
+                };
+                timer.state = timer::State::Firing;
+                self.deadlines.set(Deadline::Timer(*seq), None);
+            }
+            EventKind::StepRecorded(step) => self.resolve_step(step.seq, &step.outcome)?,
+            EventKind::CancelRequested { request_id, .. }
+            | EventKind::Signaled { request_id, .. } => {
+                self.request_ids.extend(request_id.clone());
+            }
+            EventKind::ActivityStarted { .. } => (),
+            EventKind::Started(_)
+            | EventKind::Completed { .. }
+            | EventKind::Failed { .. }
+            | EventKind::TimedOut
+            | EventKind::TaskScheduled { .. }
+            | EventKind::TaskStarted
+            | EventKind::TaskCompleted
+            | EventKind::TaskFailed { .. }
+            | EventKind::ActivityScheduled(_)
+            | EventKind::ActivityCancelRequested { .. }
+            | EventKind::TimerStarted { .. }
+            | EventKind::TimerCanceled { .. }
+            | EventKind::Canceled
+            | EventKind::Terminated { .. } => {
+                return Err(out_of_place(kind.name(), "only stimuli are buffered"));
+            }
+        }
+        self.buffer.push(Box::new(kind.clone()));
+        Ok(())
+    }
+
+    fn resolve_step(
+        &mut self,
+        seq: Seq,
+        outcome: &outlast_model::Resolution,
+    ) -> Result<(), Corrupt> {
+        let step = self.step_mut(seq)?;
+        let attempt = step.attempt();
+        step.state = step::State::Resolved { attempt, outcome: outcome.clone() };
+        self.deadlines.set(Deadline::Step(seq), None);
+        Ok(())
+    }
+
+    fn remove_activity(&mut self, seq: Seq, kind: &EventKind) -> Result<(), Corrupt> {
+        use outlast_model::planted::{Bug, is_planted};
+        self.deadlines.set(Deadline::Activity(seq), None);
+        match self.activities.remove(&seq) {
+            Some(_) => Ok(()),
+            None if is_planted(Bug::OutcomeTwice) => Ok(()),
+            None => Err(out_of_place(kind.name(), "there is no such activity")),
+        }
+    }
+
+    fn closed(&mut self, status: Status) -> Result<(), Corrupt> {
+        self.status = status;
+        self.task = workflow_task::State::Idle;
+        self.activities.clear();
+        self.timers.clear();
+        self.steps.clear();
+        self.unseen.clear();
+        self.buffer.clear();
+        self.deadlines.clear();
+        self.crashes = 0;
+        Ok(())
+    }
+
+    fn activity_mut(&mut self, seq: Seq, record: &str) -> Result<&mut Activity, Corrupt> {
+        self.activities
+            .get_mut(&seq)
+            .ok_or_else(|| out_of_place(record, "there is no such activity"))
+    }
+
+    fn step_mut(&mut self, seq: Seq) -> Result<&mut Step, Corrupt> {
+        self.steps.get_mut(&seq).ok_or_else(|| out_of_place("step", "there is no such step"))
+    }
+}

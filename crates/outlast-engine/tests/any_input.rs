@@ -1,0 +1,238 @@
+//! Any input in any state: `apply` never panics, what it decides folds to the same state when it
+//! is loaded, and every history it writes obeys the grammar.
+
+use std::time::Duration;
+
+use outlast_engine::{Decision, Error, Input, Run, apply, start};
+use outlast_model::command::ScheduleActivity;
+use outlast_model::event::{Site, TaskFailedCause};
+use outlast_model::id::{Attempt, Incarnation, RunId, Seq};
+use outlast_model::start::StartRequest;
+use outlast_model::task::{
+    AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, RunNo, TaskAnswer,
+};
+use outlast_model::{
+    ActivityOptions, Command, Event, Failure, Payload, Record, RetryPolicy, StepOptions, Timestamp,
+    grammar, record,
+};
+use proptest::prelude::*;
+
+fn payload() -> impl Strategy<Value = Payload> {
+    prop_oneof![Just(Payload::null()), Just(Payload::raw_json(&b"1"[..]))]
+}
+
+fn seq() -> impl Strategy<Value = Seq> {
+    (1u32..5).prop_map(Seq)
+}
+
+fn token(kind: AttemptKind) -> impl Strategy<Value = AttemptToken> {
+    (seq(), 1u32..3, 1u128..3).prop_map(move |(seq, attempt, incarnation)| AttemptToken {
+        run: RunNo(0),
+        kind,
+        seq,
+        attempt: Attempt(attempt),
+        incarnation: Incarnation(incarnation),
+    })
+}
+
+fn result() -> impl Strategy<Value = AttemptResult> {
+    prop_oneof![
+        payload().prop_map(AttemptResult::Completed),
+        Just(AttemptResult::Failed(Failure::panic("boom"))),
+        Just(AttemptResult::Canceled(None)),
+    ]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let options = ActivityOptions {
+        retry: RetryPolicy::times(2).initial(Duration::from_micros(5)),
+        start_to_close: Some(Duration::from_micros(40)),
+        heartbeat: Some(Duration::from_micros(20)),
+        ..ActivityOptions::default()
+    };
+    let site = Site::default;
+    prop_oneof![
+        (seq(), payload()).prop_map(move |(seq, input)| {
+            let (activity_type, options) = ("a".into(), options.clone());
+            let site = Site::default();
+            let c = ScheduleActivity { seq, activity_type, input, options, site };
+            Command::ScheduleActivity(Box::new(c))
+        }),
+        seq().prop_map(|seq| Command::RequestCancelActivity { seq }),
+        (seq(), 0u64..30).prop_map(move |(seq, delay)| {
+            let delay = Duration::from_micros(delay);
+            Command::StartTimer { seq, delay, site: site() }
+        }),
+        seq().prop_map(|seq| Command::CancelTimer { seq }),
+        seq().prop_map(move |seq| Command::ScheduleStep {
+            seq,
+            name: "s".into(),
+            options: StepOptions { retry: RetryPolicy::times(2) },
+            site: site(),
+        }),
+        seq().prop_map(|seq| Command::CancelStep { seq }),
+    ]
+}
+
+/// Commands with distinct fresh numbers, as a runtime guarantees, and sometimes an end.
+fn answer() -> impl Strategy<Value = TaskAnswer> {
+    let commands = (prop::collection::vec(command(), 0..6), 0u8..12).prop_map(|(mut all, end)| {
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|c| seen.insert(format!("{} {}", c.name(), number(c))));
+        match end {
+            0 => all.push(Command::CompleteWorkflow { result: Payload::null() }),
+            1 => all.push(Command::FailWorkflow { failure: Failure::panic("end") }),
+            2 => all.push(Command::CancelWorkflow),
+            _ => {}
+        }
+        TaskAnswer::Completed { commands: all }
+    });
+    let failed = prop_oneof![
+        Just(TaskFailedCause::WorkerUnhandledFailure),
+        Just(TaskFailedCause::NonDeterminism),
+    ]
+    .prop_map(|cause| TaskAnswer::Failed { cause, failure: Failure::panic("task") });
+    prop_oneof![4 => commands, 1 => failed]
+}
+
+fn number(command: &Command) -> u32 {
+    match command {
+        Command::ScheduleActivity(c) => c.seq.0,
+        Command::RequestCancelActivity { seq }
+        | Command::StartTimer { seq, .. }
+        | Command::CancelTimer { seq }
+        | Command::ScheduleStep { seq, .. }
+        | Command::CancelStep { seq } => seq.0,
+        Command::CompleteWorkflow { .. }
+        | Command::FailWorkflow { .. }
+        | Command::CancelWorkflow => 0,
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Apply(Input),
+    /// Hands the task out, if there is one.
+    Begin,
+    /// The slice ended without an answer: evicted, crashed.
+    Abandon,
+    /// A new process loads the run.
+    Reload,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let input = prop_oneof![
+        3 => payload().prop_map(|input| Input::Signal {
+            name: "n".into(),
+            input,
+            request_id: None
+        }),
+        1 => (0u8..3).prop_map(|n| Input::Signal {
+            name: "n".into(),
+            input: Payload::null(),
+            request_id: Some(format!("r{n}").as_str().into())
+        }),
+        1 => Just(Input::Cancel { reason: "why".into(), request_id: None }),
+        1 => Just(Input::Terminate { reason: "why".into() }),
+        4 => (token(AttemptKind::Activity), result())
+            .prop_map(|(token, result)| Input::Outcome(AttemptOutcome { token, result })),
+        4 => (token(AttemptKind::Step), result())
+            .prop_map(|(token, result)| Input::Outcome(AttemptOutcome { token, result })),
+        1 => (token(AttemptKind::Activity), payload())
+            .prop_map(|(token, details)| Input::Heartbeat { token, details }),
+        4 => Just(Input::Due),
+        4 => (seq(), 1u128..3).prop_map(|(seq, i)| Input::HandOut {
+            kind: AttemptKind::Activity,
+            seq,
+            incarnation: Incarnation(i)
+        }),
+        4 => (seq(), 1u128..3).prop_map(|(seq, i)| Input::HandOut {
+            kind: AttemptKind::Step,
+            seq,
+            incarnation: Incarnation(i)
+        }),
+        1 => (1u128..3).prop_map(|i| Input::Recover { incarnation: Incarnation(i) }),
+        1 => Just(Input::Retry),
+        1 => Just(Input::ForeignWake),
+        1 => Just(Input::ArmSlice),
+        8 => (0u64..200, answer())
+            .prop_map(|(t, answer)| Input::Task { started: Timestamp(t), answer }),
+    ];
+    prop_oneof![
+        12 => input.prop_map(Act::Apply),
+        6 => Just(Act::Begin),
+        1 => Just(Act::Abandon),
+        1 => Just(Act::Reload),
+    ]
+}
+
+fn request() -> StartRequest {
+    StartRequest {
+        workflow_id: "w".into(),
+        run_id: RunId(7),
+        workflow_type: "t".into(),
+        queue: "default".into(),
+        input: Payload::null(),
+        request_id: Some("start".into()),
+        conflict: Default::default(),
+        reuse: Default::default(),
+        run_timeout: Some(Duration::from_micros(900)),
+    }
+}
+
+fn events(blobs: &[Vec<u8>]) -> Vec<Event> {
+    let records = blobs.iter().flat_map(|b| record::decode(b).expect("own blobs decode"));
+    records
+        .filter_map(|r| match r {
+            Record::Event(e) => Some(e),
+            Record::Fact(_) => None,
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_input_in_any_state(acts in prop::collection::vec((act(), 0u64..25), 1..60)) {
+        let mut now = Timestamp(0);
+        let (mut run, first) = start::begin(request(), now).expect("a run begins");
+        let mut blobs = vec![record::encode(&first.records)];
+        for (act, step) in acts {
+            now.0 += step;
+            let mut decision = Decision::default();
+            match act {
+                Act::Apply(input) => {
+                    let was_open = run.status().is_open();
+                    match apply(&mut run, input, now, &mut decision) {
+                        Ok(()) => {}
+                        Err(Error::Refused(_)) => prop_assert!(decision.records.is_empty()),
+                        Err(Error::Unexpected(_)) => prop_assert!(was_open),
+                        Err(Error::Corrupt(c)) => prop_assert!(false, "{c}"),
+                    }
+                }
+                Act::Begin if run.status().is_open() && run.task().is_pending() => {
+                    run.slice_begins(now);
+                }
+                Act::Abandon => run.slice_ended(),
+                Act::Reload => {
+                    run = Run::load(None, &blobs).expect("own blobs load");
+                }
+                Act::Begin => {}
+            }
+            if !decision.records.is_empty() {
+                blobs.push(record::encode(&decision.records));
+            }
+            let loaded = Run::load(None, &blobs).expect("own blobs load");
+            prop_assert_eq!(loaded.snapshot(), run.snapshot());
+        }
+        let (head, tail) = blobs.split_at(blobs.len() / 2 + 1);
+        let half = Run::load(None, head).expect("own blobs load").snapshot();
+        let from_half = Run::load(Some(&half), tail).expect("own snapshot loads");
+        prop_assert_eq!(from_half.snapshot(), run.snapshot());
+        let from_zero = Run::load(None, &blobs).expect("own blobs load");
+        prop_assert_eq!(from_half.wake(), from_zero.wake());
+        let verdict = grammar::check(&events(&blobs));
+        prop_assert!(verdict.is_ok(), "{:?}\n{:#?}", verdict, events(&blobs));
+    }
+}
