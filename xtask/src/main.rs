@@ -1,2 +1,77 @@
-//! Placeholder.
-fn main() {}
+//! The words a newcomer needs: `test`, `bless`, `sim`, `torture`.
+//!
+//! `cargo xtask test` is what every change must pass, here and on the build machine. It needs
+//! nothing but a toolchain: what is not installed (a target without std, cargo-deny) is replaced
+//! or skipped, and said so.
+//!
+//! The list of what runs is in [`plan`]; this file only reads the command line.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool"
+)]
+
+mod licence;
+mod plan;
+mod step;
+
+use std::process::ExitCode;
+
+use step::Knob;
+
+const USAGE: &str = "\
+usage: cargo xtask <word>
+
+  test [--full]              everything a change must pass; --full turns the knobs up
+  bless [cargo test args]    rewrite snapshots and compile-fail texts, add missing golden files
+  sim --seed N [--bug NAME]  repeat one simulated run, or let it find one planted bug
+  torture                    crash and kill tests with the knobs turned up";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = enter_root().and_then(|()| run(&words));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Cargo runs us where the caller stands; every path in the plan starts at the root.
+fn enter_root() -> Result<(), String> {
+    let package = std::env::var("CARGO_MANIFEST_DIR").map_err(|_| "run me as `cargo xtask`")?;
+    let root = std::path::Path::new(&package)
+        .parent()
+        .ok_or("xtask lies in no workspace")?;
+    std::env::set_current_dir(root).map_err(|e| format!("{}: {e}", root.display()))
+}
+
+fn run(words: &[&str]) -> Result<(), String> {
+    match words {
+        ["test"] => step::run_all(plan::TEST, plan::USUAL),
+        ["test", "--full"] => step::run_all(plan::TEST, plan::FULL),
+        ["bless", rest @ ..] => step::run_one(&plan::bless(rest), &[]),
+        ["sim", rest @ ..] => sim(rest),
+        ["torture"] => step::run_all(plan::TORTURE, plan::FULL),
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn sim(words: &[&str]) -> Result<(), String> {
+    let knobs = match words {
+        ["--seed", seed] => vec![seed_knob(seed)?],
+        ["--seed", seed, "--bug", bug] => vec![seed_knob(seed)?, Knob("OUTLAST_SIM_BUG", bug)],
+        _ => return Err(USAGE.into()),
+    };
+    step::run_one(&plan::sim(), &knobs)
+}
+
+fn seed_knob(seed: &str) -> Result<Knob<'_>, String> {
+    match seed.parse::<u64>() {
+        Ok(_) => Ok(Knob("OUTLAST_SIM_SEED", seed)),
+        Err(_) => Err(format!("--seed {seed:?} is not a number")),
+    }
+}

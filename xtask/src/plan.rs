@@ -1,0 +1,161 @@
+//! What `cargo xtask test` does, in order: cheap and telling first.
+//!
+//! To add a suite, add a line to [`TEST`]. A suite whose length can be chosen reads an
+//! environment variable; its values go to [`USUAL`] (bound by the time of a whole test run) and
+//! to [`FULL`] (bound by patience).
+
+use crate::licence;
+use crate::step::{Action, Knob, Skip, Step, cargo};
+
+/// Every change must pass these.
+pub(crate) const TEST: &[Step<'static>] = &[
+    Step {
+        name: "format",
+        action: Action::Cargo(&["fmt", "--all", "--check"]),
+        env: &[],
+    },
+    Step {
+        name: "licences",
+        action: Action::Check(licence::check),
+        env: &[],
+    },
+    Step {
+        name: "lints",
+        action: Action::Cargo(&[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--quiet",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+        env: &[],
+    },
+    Step {
+        name: "rules without std",
+        action: Action::Check(build_without_std),
+        env: &[],
+    },
+    Step {
+        name: "no store driver",
+        action: Action::Cargo(&[
+            "check",
+            "--quiet",
+            "-p",
+            "outlast-service",
+            "--no-default-features",
+        ]),
+        env: &[],
+    },
+    Step {
+        name: "bare facade",
+        action: Action::Cargo(&["check", "--quiet", "-p", "outlast", "--no-default-features"]),
+        env: &[],
+    },
+    Step {
+        name: "docs",
+        action: Action::Cargo(&["doc", "--workspace", "--no-deps", "--quiet"]),
+        env: &[Knob("RUSTDOCFLAGS", "-D warnings")],
+    },
+    Step {
+        name: "tests",
+        action: Action::Cargo(&["test", "--workspace", "--all-features"]),
+        // A snapshot that differs fails; nothing is written beside it.
+        env: &[Knob("INSTA_UPDATE", "no")],
+    },
+];
+
+/// The suites that kill processes and break stores, alone.
+pub(crate) const TORTURE: &[Step<'static>] = &[Step {
+    name: "torture",
+    action: Action::Cargo(&[
+        "test",
+        "-p",
+        "outlast",
+        "-p",
+        "outlast-server",
+        "--all-features",
+    ]),
+    env: &[],
+}];
+
+/// How long the suites with a knob run in a usual test run.
+pub(crate) const USUAL: &[Knob<'static>] = &[
+    Knob("OUTLAST_SIM_SEEDS", "10000"),
+    Knob("OUTLAST_KILLS", "100"),
+];
+
+/// How long they run when time does not matter.
+pub(crate) const FULL: &[Knob<'static>] = &[
+    Knob("OUTLAST_SIM_SEEDS", "100000"),
+    Knob("OUTLAST_KILLS", "1000"),
+];
+
+/// One simulated run under a given seed, told in full.
+pub(crate) fn sim() -> Step<'static> {
+    Step {
+        name: "simulation",
+        action: Action::Cargo(&[
+            "test",
+            "-p",
+            "outlast",
+            "--all-features",
+            "--test",
+            "simulation",
+            "--",
+            "--nocapture",
+        ]),
+        env: &[],
+    }
+}
+
+/// Rewrites everything that is compared with a stored text. Golden records are only ever added.
+pub(crate) fn bless<'a>(rest: &'a [&'a str]) -> Step<'a> {
+    Step {
+        name: "bless",
+        action: Action::CargoWith(
+            &["test", "--workspace", "--all-features", "--no-fail-fast"],
+            rest,
+        ),
+        env: &[
+            Knob("INSTA_UPDATE", "always"),
+            Knob("TRYBUILD", "overwrite"),
+            Knob("OUTLAST_BLESS", "1"),
+        ],
+    }
+}
+
+/// Targets on which a dependency that brings std in does not compile.
+const WITHOUT_STD: [&str; 3] = [
+    "x86_64-unknown-none",
+    "aarch64-unknown-none",
+    "thumbv7em-none-eabi",
+];
+
+/// Toolchains cannot be downloaded everywhere, so this takes a target only if it is there.
+fn build_without_std() -> Result<(), Skip> {
+    let installed = std::process::Command::new("rustup")
+        .args(["target", "list", "--installed"])
+        .output();
+    let installed = installed.map_err(|_| Skip::NotHere("no rustup"))?;
+    let installed = String::from_utf8_lossy(&installed.stdout).into_owned();
+    let found = WITHOUT_STD
+        .into_iter()
+        .find(|t| installed.lines().any(|line| line == *t));
+    let Some(target) = found else {
+        return Err(Skip::NotHere("no target without std is installed"));
+    };
+    let args = [
+        "check",
+        "--quiet",
+        "-p",
+        "outlast-model",
+        "-p",
+        "outlast-engine",
+        "--target",
+        target,
+    ];
+    cargo(&args, &[]).map_err(Skip::Failed)
+}
