@@ -1,0 +1,75 @@
+//! What the runtime is given: workflow code with its types erased, and those who want to know
+//! what it does.
+//!
+//! The typed side of the house decodes and encodes; the runtime moves payloads only. Nothing
+//! here is `Send` but what must leave the instance's thread: the code of steps, and the bell that
+//! a foreign wake rings.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use outlast_model::event::{Site, Started};
+use outlast_model::task::AttemptResult;
+use outlast_model::{Failure, Payload, RunId};
+
+use crate::context::Context;
+
+/// The future of a workflow's main function.
+pub type MainFuture = Pin<Box<dyn Future<Output = MainOutcome>>>;
+
+/// A registered workflow, its types erased.
+pub trait Program {
+    /// Decodes the input, registers handlers and state, and returns main, not yet polled.
+    ///
+    /// # Errors
+    /// The input does not decode: the workflow task fails, not the run.
+    fn start(&self, ctx: Context, started: &Started) -> Result<MainFuture, Failure>;
+}
+
+/// How main ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MainOutcome {
+    /// With a result.
+    Completed(Payload),
+    /// With an error.
+    Failed(Failure),
+    /// Because it was asked to stop.
+    Canceled,
+}
+
+/// The code of a step: makes the future of one attempt.
+pub type StepCode =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = AttemptResult> + Send>> + Send + Sync>;
+
+/// What a signal handler returns.
+pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
+
+/// Code that answers signals of one name.
+pub type SignalHandler = Rc<dyn Fn(Context, Payload) -> HandlerFuture>;
+
+/// The future of a spawned branch.
+pub type BranchFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Told where the code is. Whoever runs slices measures time with it: the runtime has no clock.
+pub trait SliceWatch {
+    /// User code is about to run.
+    fn before_poll(&self, branch: &str, last_call: Option<&Site>);
+
+    /// It came back.
+    fn after_poll(&self);
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl SliceWatch for Unwatched {
+    fn before_poll(&self, _: &str, _: Option<&Site>) {}
+
+    fn after_poll(&self) {}
+}
+
+/// Called, from any thread, when something foreign woke a task between slices.
+pub type ForeignWake = Arc<dyn Fn(RunId) + Send + Sync>;
