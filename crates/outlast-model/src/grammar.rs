@@ -1,1 +1,381 @@
-//! The grammar of a history: what may follow what.
+//! Which histories can exist.
+//!
+//! ```text
+//!   history  = Started { stimulus | task | attempt } [Terminated | TimedOut]
+//!   task     = TaskScheduled { stimulus | attempt } TaskStarted ( TaskFailed | turn )
+//!   turn     = TaskCompleted { command } [Completed | Failed | Canceled]
+//!   attempt  = ActivityStarted ( ActivityCompleted | ActivityFailed | ActivityTimedOut
+//!                              | ActivityCanceled )
+//! ```
+//!
+//! And every operation is asked for once, ends at most once, and only after it was asked for.
+//! Every history that any test produces goes through [`check`]: a rule that the engine breaks
+//! shows here first, named, and not as a strange replay much later.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use crate::event::{Event, EventKind};
+use crate::id::{Attempt, EventId, RequestId, Seq};
+use crate::time::Timestamp;
+
+/// The first event that cannot be where it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event {event} ({name}): {rule}")]
+pub struct Violation {
+    /// Which event; one past the last for a history that ends too early.
+    pub event: EventId,
+    /// Its name.
+    pub name: &'static str,
+    /// What it breaks.
+    pub rule: Rule,
+}
+
+/// What a history must obey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rule {
+    /// Ids leave no gap.
+    #[error("ids count from 1 without a gap")]
+    DenseIds,
+    /// Time stands or goes on.
+    #[error("time never goes back")]
+    Time,
+    /// A run begins once.
+    #[error("Started is the first event, and only the first")]
+    StartedOnce,
+    /// Nothing follows the end.
+    #[error("nothing follows the end of a run")]
+    Closed,
+    /// One task at a time.
+    #[error("a task is scheduled while none is pending")]
+    OneTask,
+    /// Attempts count from 1.
+    #[error("attempts count from 1")]
+    AttemptNumber,
+    /// Code runs because a task was scheduled.
+    #[error("a task starts after it was scheduled")]
+    TaskStart,
+    /// The start of a task and its outcome are written together.
+    #[error("TaskStarted and the task's outcome come one behind the other")]
+    TaskOutcome,
+    /// Commands belong to a completed task.
+    #[error("commands come right behind TaskCompleted")]
+    CommandPlace,
+    /// The start of an attempt and the outcome it gave are written together.
+    #[error("ActivityStarted and the outcome of the same activity come one behind the other")]
+    AttemptOutcome,
+    /// Only an attempt can complete or fail.
+    #[error("only an attempt that started completes or fails")]
+    NoAttempt,
+    /// Numbers name one operation.
+    #[error("the sequence number was used before by an operation of its kind")]
+    SeqTwice,
+    /// Only what was asked for can move.
+    #[error("no operation of its kind has this sequence number")]
+    NeverScheduled,
+    /// Outcomes are recorded once.
+    #[error("the operation has ended before")]
+    OutcomeTwice,
+    /// A cancel is asked for once.
+    #[error("the activity was asked to stop before")]
+    CancelTwice,
+    /// Nothing is cancelled by itself.
+    #[error("the activity was never asked to stop")]
+    CanceledUnasked,
+    /// Requests have their effect once.
+    #[error("the request had its effect before")]
+    RequestTwice,
+}
+
+/// Checks a whole history.
+///
+/// # Errors
+/// [`Violation`] names the first event that cannot be where it is, and why.
+pub fn check(history: &[Event]) -> Result<(), Violation> {
+    let mut reader = Reader::default();
+    for event in history {
+        reader.read(event).map_err(|rule| Violation {
+            event: event.id,
+            name: event.kind.name(),
+            rule,
+        })?;
+    }
+    reader.end().map_err(|rule| Violation {
+        event: EventId(reader.last.0.saturating_add(1)),
+        name: "end",
+        rule,
+    })
+}
+
+/// What the events so far allow.
+#[derive(Default)]
+struct Reader {
+    place: Place,
+    task: Task,
+    last: EventId,
+    time: Timestamp,
+    activities: BTreeMap<Seq, Activity>,
+    timers: BTreeMap<Seq, Operation>,
+    steps: BTreeSet<Seq>,
+    requests: BTreeSet<RequestId>,
+}
+
+/// Where in the grammar the next event stands.
+#[derive(Clone, Copy, Default)]
+enum Place {
+    /// Before Started.
+    #[default]
+    Begin,
+    /// Anything but commands.
+    Open,
+    /// Behind TaskStarted.
+    Slice,
+    /// Behind TaskCompleted or one of its commands.
+    Commands,
+    /// Behind ActivityStarted.
+    Attempt(Seq),
+    /// Behind the end.
+    Closed,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Task {
+    #[default]
+    Idle,
+    Scheduled,
+}
+
+/// What part an event plays, finer than [`crate::event::Role`].
+#[derive(Clone, Copy)]
+enum Part {
+    Start,
+    TaskScheduled(Attempt),
+    TaskStarted,
+    TaskCompleted,
+    TaskFailed,
+    Command,
+    ClosingCommand,
+    Close,
+    AttemptStarted(Seq),
+    /// An outcome that only an attempt can give.
+    AttemptEnd(Seq),
+    /// An outcome that comes with or without an attempt.
+    ActivityEnd(Seq),
+    Stimulus,
+}
+
+#[derive(Clone, Copy)]
+struct Activity {
+    state: Operation,
+    is_cancel_requested: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Operation {
+    Pending,
+    Ended,
+}
+
+impl Reader {
+    fn read(&mut self, event: &Event) -> Result<(), Rule> {
+        if event.id.0 != self.last.0.saturating_add(1) {
+            return Err(Rule::DenseIds);
+        }
+        if event.time < self.time {
+            return Err(Rule::Time);
+        }
+        (self.last, self.time) = (event.id, event.time);
+        let part = part(&event.kind);
+        self.place = next_place(self.place, part)?;
+        self.task = next_task(self.task, part)?;
+        self.operation(&event.kind)
+    }
+
+    /// What is written together is there together.
+    fn end(&self) -> Result<(), Rule> {
+        match self.place {
+            Place::Begin => Err(Rule::StartedOnce),
+            Place::Slice => Err(Rule::TaskOutcome),
+            Place::Attempt(_) => Err(Rule::AttemptOutcome),
+            Place::Open | Place::Commands | Place::Closed => Ok(()),
+        }
+    }
+
+    fn operation(&mut self, kind: &EventKind) -> Result<(), Rule> {
+        match kind {
+            EventKind::ActivityScheduled(scheduled) => self.schedule_activity(scheduled.seq),
+            EventKind::ActivityStarted { seq, .. } => self.pending_activity(*seq).map(|_| ()),
+            EventKind::ActivityCompleted { seq, .. }
+            | EventKind::ActivityFailed { seq, .. }
+            | EventKind::ActivityTimedOut { seq, .. } => self.end_activity(*seq),
+            EventKind::ActivityCancelRequested { seq } => self.request_cancel(*seq),
+            EventKind::ActivityCanceled { seq, .. } => self.cancel_activity(*seq),
+            EventKind::TimerStarted { seq, .. } => self.start_timer(*seq),
+            EventKind::TimerFired { seq } | EventKind::TimerCanceled { seq } => {
+                self.end_timer(*seq)
+            }
+            EventKind::StepRecorded(step) => self.record_step(step.seq),
+            EventKind::CancelRequested { request_id, .. }
+            | EventKind::Signaled { request_id, .. } => self.request(request_id.as_ref()),
+            EventKind::Started(_)
+            | EventKind::Completed { .. }
+            | EventKind::Failed { .. }
+            | EventKind::TimedOut
+            | EventKind::TaskScheduled { .. }
+            | EventKind::TaskStarted
+            | EventKind::TaskCompleted
+            | EventKind::TaskFailed { .. }
+            | EventKind::Canceled
+            | EventKind::Terminated { .. } => Ok(()),
+        }
+    }
+
+    fn schedule_activity(&mut self, seq: Seq) -> Result<(), Rule> {
+        let activity = Activity {
+            state: Operation::Pending,
+            is_cancel_requested: false,
+        };
+        let earlier = self.activities.insert(seq, activity);
+        earlier.is_none().then_some(()).ok_or(Rule::SeqTwice)
+    }
+
+    fn pending_activity(&mut self, seq: Seq) -> Result<&mut Activity, Rule> {
+        let activity = self.activities.get_mut(&seq).ok_or(Rule::NeverScheduled)?;
+        match activity.state {
+            Operation::Pending => Ok(activity),
+            Operation::Ended => Err(Rule::OutcomeTwice),
+        }
+    }
+
+    fn end_activity(&mut self, seq: Seq) -> Result<(), Rule> {
+        self.pending_activity(seq)?.state = Operation::Ended;
+        Ok(())
+    }
+
+    fn request_cancel(&mut self, seq: Seq) -> Result<(), Rule> {
+        let activity = self.pending_activity(seq)?;
+        if activity.is_cancel_requested {
+            return Err(Rule::CancelTwice);
+        }
+        activity.is_cancel_requested = true;
+        Ok(())
+    }
+
+    fn cancel_activity(&mut self, seq: Seq) -> Result<(), Rule> {
+        let activity = self.pending_activity(seq)?;
+        if !activity.is_cancel_requested {
+            return Err(Rule::CanceledUnasked);
+        }
+        activity.state = Operation::Ended;
+        Ok(())
+    }
+
+    fn start_timer(&mut self, seq: Seq) -> Result<(), Rule> {
+        let earlier = self.timers.insert(seq, Operation::Pending);
+        earlier.is_none().then_some(()).ok_or(Rule::SeqTwice)
+    }
+
+    fn end_timer(&mut self, seq: Seq) -> Result<(), Rule> {
+        match self.timers.insert(seq, Operation::Ended) {
+            Some(Operation::Pending) => Ok(()),
+            Some(Operation::Ended) => Err(Rule::OutcomeTwice),
+            None => Err(Rule::NeverScheduled),
+        }
+    }
+
+    fn record_step(&mut self, seq: Seq) -> Result<(), Rule> {
+        let is_new = self.steps.insert(seq);
+        is_new.then_some(()).ok_or(Rule::SeqTwice)
+    }
+
+    fn request(&mut self, id: Option<&RequestId>) -> Result<(), Rule> {
+        let is_new = id.is_none_or(|id| self.requests.insert(id.clone()));
+        is_new.then_some(()).ok_or(Rule::RequestTwice)
+    }
+}
+
+fn part(kind: &EventKind) -> Part {
+    match kind {
+        EventKind::Started(_) => Part::Start,
+        EventKind::TaskScheduled { attempt } => Part::TaskScheduled(*attempt),
+        EventKind::TaskStarted => Part::TaskStarted,
+        EventKind::TaskCompleted => Part::TaskCompleted,
+        EventKind::TaskFailed { .. } => Part::TaskFailed,
+        EventKind::ActivityScheduled(_)
+        | EventKind::ActivityCancelRequested { .. }
+        | EventKind::TimerStarted { .. }
+        | EventKind::TimerCanceled { .. }
+        | EventKind::StepRecorded(_) => Part::Command,
+        EventKind::Completed { .. } | EventKind::Failed { .. } | EventKind::Canceled => {
+            Part::ClosingCommand
+        }
+        EventKind::TimedOut | EventKind::Terminated { .. } => Part::Close,
+        EventKind::ActivityStarted { seq, .. } => Part::AttemptStarted(*seq),
+        EventKind::ActivityCompleted { seq, .. } | EventKind::ActivityFailed { seq, .. } => {
+            Part::AttemptEnd(*seq)
+        }
+        EventKind::ActivityTimedOut { seq, .. } | EventKind::ActivityCanceled { seq, .. } => {
+            Part::ActivityEnd(*seq)
+        }
+        EventKind::TimerFired { .. }
+        | EventKind::CancelRequested { .. }
+        | EventKind::Signaled { .. } => Part::Stimulus,
+    }
+}
+
+/// The order of events, whatever operations they speak of. Where only one thing may follow,
+/// everything else is refused, a part that is added later included.
+fn next_place(place: Place, part: Part) -> Result<Place, Rule> {
+    match (place, part) {
+        (Place::Closed, _) => Err(Rule::Closed),
+        (Place::Begin, Part::Start) => Ok(Place::Open),
+        (Place::Begin, _) => Err(Rule::StartedOnce),
+        (Place::Slice, Part::TaskCompleted) => Ok(Place::Commands),
+        (Place::Slice, Part::TaskFailed) => Ok(Place::Open),
+        (Place::Slice, _) => Err(Rule::TaskOutcome),
+        (Place::Attempt(of), Part::AttemptEnd(seq) | Part::ActivityEnd(seq)) if of == seq => {
+            Ok(Place::Open)
+        }
+        (Place::Attempt(_), _) => Err(Rule::AttemptOutcome),
+
+        (Place::Commands, Part::Command) => Ok(Place::Commands),
+        (Place::Commands, Part::ClosingCommand) => Ok(Place::Closed),
+        (Place::Open, Part::Command | Part::ClosingCommand) => Err(Rule::CommandPlace),
+
+        (Place::Open | Place::Commands, Part::Start) => Err(Rule::StartedOnce),
+        (Place::Open | Place::Commands, Part::Close) => Ok(Place::Closed),
+        (Place::Open | Place::Commands, Part::TaskStarted) => Ok(Place::Slice),
+        (Place::Open | Place::Commands, Part::TaskCompleted | Part::TaskFailed) => {
+            Err(Rule::TaskOutcome)
+        }
+        (Place::Open | Place::Commands, Part::AttemptStarted(seq)) => Ok(Place::Attempt(seq)),
+        (Place::Open | Place::Commands, Part::AttemptEnd(_)) => Err(Rule::NoAttempt),
+        (
+            Place::Open | Place::Commands,
+            Part::TaskScheduled(_) | Part::ActivityEnd(_) | Part::Stimulus,
+        ) => Ok(Place::Open),
+    }
+}
+
+/// At most one task is pending; a task that failed is scheduled anew.
+fn next_task(task: Task, part: Part) -> Result<Task, Rule> {
+    match (task, part) {
+        (Task::Idle | Task::Scheduled, Part::TaskScheduled(Attempt(0))) => Err(Rule::AttemptNumber),
+        (Task::Idle, Part::TaskScheduled(_)) => Ok(Task::Scheduled),
+        (Task::Scheduled, Part::TaskScheduled(_)) => Err(Rule::OneTask),
+        (Task::Scheduled, Part::TaskStarted) => Ok(Task::Idle),
+        (Task::Idle, Part::TaskStarted) => Err(Rule::TaskStart),
+        (
+            Task::Idle | Task::Scheduled,
+            Part::Start
+            | Part::TaskCompleted
+            | Part::TaskFailed
+            | Part::Command
+            | Part::ClosingCommand
+            | Part::Close
+            | Part::AttemptStarted(_)
+            | Part::AttemptEnd(_)
+            | Part::ActivityEnd(_)
+            | Part::Stimulus,
+        ) => Ok(task),
+    }
+}
