@@ -4,9 +4,9 @@
 //! sees; a [`Fact`] is the engine's own (an attempt was handed out, a message is buffered), kept
 //! in the same commit so that nothing lives only in memory.
 //!
-//! One commit is one blob: `version:u8 crc32:u32 cbor`. Event ids are counted from the first one,
-//! times are distances from the blob's own. Variants and fields are numbered and only ever
-//! added; golden files hold every version to that.
+//! One commit is one blob: `version:u8 crc32:u32 cbor`, checked as a whole. Event ids are
+//! counted from the first one, times are distances from the blob's own. Variants and fields are
+//! numbered and only ever added; golden files hold every version to that.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -261,7 +261,7 @@ pub fn decode(blob: &[u8]) -> Result<Vec<Record>, Damaged> {
             Item::Event(distance, kind) => {
                 let time = Timestamp(body.time.0.saturating_add(distance));
                 let event = Event { id: EventId(id), time, kind };
-                id += 1;
+                id = id.saturating_add(1);
                 Record::Event(event)
             }
             Item::Fact(fact) => Record::Fact(fact),
@@ -277,7 +277,7 @@ pub fn frame<T: Encode<()>>(body: &T) -> Vec<u8> {
     // Writing to a growing vector cannot fail: its error type has no values.
     let written = minicbor::encode(body, &mut blob);
     debug_assert!(written.is_ok());
-    let crc = crc32fast::hash(&blob[HEADER..]);
+    let crc = checksum(VERSION, &blob[HEADER..]);
     blob[1..HEADER].copy_from_slice(&crc.to_le_bytes());
     blob
 }
@@ -290,13 +290,22 @@ pub fn unframe<T: for<'b> Decode<'b, ()>>(blob: &[u8]) -> Result<T, Damaged> {
     let Some((header, body)) = blob.split_at_checked(HEADER) else {
         return Err(Damaged::Malformed("shorter than its header".into()));
     };
-    if header[0] > VERSION {
-        return Err(Damaged::Newer(header[0]));
-    }
     let expected = u32::from_le_bytes([header[1], header[2], header[3], header[4]]);
-    let found = crc32fast::hash(body);
+    let found = checksum(header[0], body);
     if found != expected {
         return Err(Damaged::Checksum { expected, found });
     }
+    if header[0] > VERSION {
+        return Err(Damaged::Newer(header[0]));
+    }
     minicbor::decode(body).map_err(|e| Damaged::Malformed(e.to_string()))
+}
+
+/// Covers the version too: a flipped bit there must not pass for another format. Header and
+/// checksum are the same in every format.
+fn checksum(version: u8, body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[version]);
+    hasher.update(body);
+    hasher.finalize()
 }
