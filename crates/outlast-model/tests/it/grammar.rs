@@ -127,6 +127,7 @@ fn timed_out_activity() -> Vec<EventKind> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table, one row per rule")]
 fn the_order_of_events_is_held() {
     let bad: Vec<(&str, Vec<EventKind>, u64, Rule)> = vec![
         ("nothing at all", vec![], 1, Rule::StartedOnce),
@@ -254,6 +255,7 @@ fn failed_task_started_again() -> Vec<EventKind> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table, one row per rule")]
 fn every_operation_lives_once() {
     let scheduled = || after_turn([activity_scheduled(1)]);
     let timer = || after_turn([timer_started(1)]);
