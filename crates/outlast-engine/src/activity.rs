@@ -150,7 +150,10 @@ pub struct Activity {
 
 /// The failure of an attempt whose process is gone.
 pub fn worker_lost() -> Failure {
-    Failure::application(type_name::WORKER_LOST, "the process that ran this attempt is gone")
+    Failure::application(
+        type_name::WORKER_LOST,
+        "the process that ran this attempt is gone",
+    )
 }
 
 impl Activity {
@@ -159,7 +162,10 @@ impl Activity {
         Self {
             scheduled,
             at,
-            state: State::Waiting { attempt: Attempt::FIRST, due: at },
+            state: State::Waiting {
+                attempt: Attempt::FIRST,
+                due: at,
+            },
             is_cancel_requested: false,
             last_failure: None,
             heartbeat_details: None,
@@ -178,25 +184,48 @@ impl Activity {
             // Not running counts as stopped: between two attempts as well.
             (State::Waiting { .. }, Input::Cancel) => {
                 let ending = Ending::Canceled(None);
-                Verdict::Close(Outcome { attempt: None, ending }, None)
+                Verdict::Close(
+                    Outcome {
+                        attempt: None,
+                        ending,
+                    },
+                    None,
+                )
             }
 
-            (State::Running { attempt, incarnation, since, beat }, Input::Clock) => {
-                self.running(*attempt, *incarnation, (*since, *beat), now)
-            }
-            (State::Running { attempt, incarnation, .. }, Input::Outcome(a, i, result))
-                if is_same(*attempt, *incarnation, a, i) =>
-            {
-                self.outcome(*attempt, result, now)
-            }
-            (State::Running { attempt, incarnation, .. }, Input::Heartbeat(a, i, details))
-                if a == *attempt && i == *incarnation =>
-            {
-                Verdict::Beat(details)
-            }
-            (State::Running { attempt, incarnation, .. }, Input::Cancel) => {
-                Verdict::Stop(*attempt, *incarnation)
-            }
+            (
+                State::Running {
+                    attempt,
+                    incarnation,
+                    since,
+                    beat,
+                },
+                Input::Clock,
+            ) => self.running(*attempt, *incarnation, (*since, *beat), now),
+            (
+                State::Running {
+                    attempt,
+                    incarnation,
+                    ..
+                },
+                Input::Outcome(a, i, result),
+            ) if is_same(*attempt, *incarnation, a, i) => self.outcome(*attempt, result, now),
+            (
+                State::Running {
+                    attempt,
+                    incarnation,
+                    ..
+                },
+                Input::Heartbeat(a, i, details),
+            ) if a == *attempt && i == *incarnation => Verdict::Beat(details),
+            (
+                State::Running {
+                    attempt,
+                    incarnation,
+                    ..
+                },
+                Input::Cancel,
+            ) => Verdict::Stop(*attempt, *incarnation),
             (State::Running { incarnation, .. }, Input::Recover(i)) if i == *incarnation => {
                 Verdict::Ignore
             }
@@ -241,11 +270,17 @@ impl Activity {
     /// The deadline of one that already waits for a slot: its due time is behind it.
     pub fn deadline_in_queue(&self) -> Option<Timestamp> {
         let to_start = self.scheduled.options.schedule_to_start;
-        earliest(to_start.map(|d| self.waiting_since.after(d)), self.expires())
+        earliest(
+            to_start.map(|d| self.waiting_since.after(d)),
+            self.expires(),
+        )
     }
 
     fn expires(&self) -> Option<Timestamp> {
-        self.scheduled.options.schedule_to_close.map(|d| self.at.after(d))
+        self.scheduled
+            .options
+            .schedule_to_close
+            .map(|d| self.at.after(d))
     }
 
     fn waiting(&self, attempt: Attempt, due: Timestamp, now: Timestamp) -> Verdict {
@@ -257,16 +292,28 @@ impl Activity {
                 None => self.timeout(kind),
             };
             let ending = Ending::TimedOut(failure, RetryState::Timeout);
-            Verdict::Close(Outcome { attempt: started, ending }, None)
+            Verdict::Close(
+                Outcome {
+                    attempt: started,
+                    ending,
+                },
+                None,
+            )
         };
         if self.expires().is_some_and(|t| now >= t) {
             return late(TimeoutKind::ScheduleToClose);
         }
-        let to_start = options.schedule_to_start.map(|d| self.waiting_since.after(d));
+        let to_start = options
+            .schedule_to_start
+            .map(|d| self.waiting_since.after(d));
         if to_start.is_some_and(|t| now >= t) {
             return late(TimeoutKind::ScheduleToStart);
         }
-        if now >= due { Verdict::Ready } else { Verdict::Wait(self.deadline()) }
+        if now >= due {
+            Verdict::Ready
+        } else {
+            Verdict::Wait(self.deadline())
+        }
     }
 
     fn running(
@@ -281,9 +328,18 @@ impl Activity {
         if self.expires().is_some_and(|t| now >= t) {
             let failure = self.timeout(TimeoutKind::ScheduleToClose);
             let ending = Ending::TimedOut(failure, RetryState::Timeout);
-            return Verdict::Close(Outcome { attempt: Some(attempt), ending }, who);
+            return Verdict::Close(
+                Outcome {
+                    attempt: Some(attempt),
+                    ending,
+                },
+                who,
+            );
         }
-        if options.start_to_close.is_some_and(|d| now >= since.after(d)) {
+        if options
+            .start_to_close
+            .is_some_and(|d| now >= since.after(d))
+        {
             return self.failed(attempt, self.timeout(TimeoutKind::StartToClose), who, now);
         }
         if options.heartbeat.is_some_and(|d| now >= beat.after(d)) {
@@ -305,7 +361,13 @@ impl Activity {
             }
             AttemptResult::Failed(failure) => return self.failed(attempt, failure, None, now),
         };
-        Verdict::Close(Outcome { attempt: Some(attempt), ending }, None)
+        Verdict::Close(
+            Outcome {
+                attempt: Some(attempt),
+                ending,
+            },
+            None,
+        )
     }
 
     fn failed(
@@ -329,7 +391,13 @@ impl Activity {
                 } else {
                     Ending::Failed(failure, state)
                 };
-                Verdict::Close(Outcome { attempt: Some(attempt), ending }, stop)
+                Verdict::Close(
+                    Outcome {
+                        attempt: Some(attempt),
+                        ending,
+                    },
+                    stop,
+                )
             }
         }
     }

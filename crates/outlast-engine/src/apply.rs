@@ -49,11 +49,23 @@ pub fn apply(
         return closed(run, &input);
     }
     match input {
-        Input::Signal { name, input, request_id } => {
+        Input::Signal {
+            name,
+            input,
+            request_id,
+        } => {
             if is_repeated(run, request_id.as_ref())? {
                 return Ok(());
             }
-            decision.stimulus(run, EventKind::Signaled { name, input, request_id }, now)?;
+            decision.stimulus(
+                run,
+                EventKind::Signaled {
+                    name,
+                    input,
+                    request_id,
+                },
+                now,
+            )?;
             news(run, decision, now)
         }
         Input::Cancel { reason, request_id } => {
@@ -64,21 +76,27 @@ pub fn apply(
             decision.stimulus(run, EventKind::CancelRequested { reason, request_id }, now)?;
             news(run, decision, now)
         }
-        Input::Terminate { reason } => {
-            Ok(close::force(run, decision, EventKind::Terminated { reason }, now)?)
-        }
+        Input::Terminate { reason } => Ok(close::force(
+            run,
+            decision,
+            EventKind::Terminated { reason },
+            now,
+        )?),
         Input::Outcome(outcome) => attempt_outcome(run, outcome, now, decision),
         Input::Heartbeat { token, details } => {
             let beat = activity::Input::Heartbeat(token.attempt, token.incarnation, details);
             move_activity(run, token.seq, beat, now, decision)
         }
         Input::Due => due(run, now, decision),
-        Input::HandOut { kind, seq, incarnation } => {
-            hand_out(run, kind, seq, incarnation, now, decision)
-        }
+        Input::HandOut {
+            kind,
+            seq,
+            incarnation,
+        } => hand_out(run, kind, seq, incarnation, now, decision),
         Input::Recover { incarnation } => recover(run, incarnation, now, decision),
         Input::Retry => {
-            if run.task().decide(workflow_task::Input::Retry, now) == workflow_task::Verdict::Unblock
+            if run.task().decide(workflow_task::Input::Retry, now)
+                == workflow_task::Verdict::Unblock
             {
                 decision.fact(run, Fact::Unblocked)?;
             }
@@ -170,7 +188,9 @@ fn record_again(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    let AttemptResult::Completed(result) = result else { return Ok(()) };
+    let AttemptResult::Completed(result) = result else {
+        return Ok(());
+    };
     decision.event(run, EventKind::ActivityCompleted { seq, result }, now)?;
     news(run, decision, now)
 }
@@ -183,7 +203,9 @@ pub(crate) fn move_activity(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    let Some(activity) = run.activity(seq) else { return Ok(()) };
+    let Some(activity) = run.activity(seq) else {
+        return Ok(());
+    };
     let attempt_of = |who: (Attempt, Incarnation), run: &Run| {
         run.token(AttemptKind::Activity, seq, who.0, who.1)
     };
@@ -195,7 +217,14 @@ pub(crate) fn move_activity(
         // Handing out is `hand_out`'s alone: it knows the process.
         activity::Verdict::Start(_) => {}
         activity::Verdict::Beat(details) => {
-            decision.fact(run, Fact::Heartbeat { seq, details, at: now })?;
+            decision.fact(
+                run,
+                Fact::Heartbeat {
+                    seq,
+                    details,
+                    at: now,
+                },
+            )?;
         }
         activity::Verdict::Retry(failure, due, stop) => {
             decision.fact(run, Fact::AttemptFailed { seq, failure, due })?;
@@ -234,16 +263,24 @@ pub(crate) fn closing_events(
 ) -> Vec<EventKind> {
     let mut events = Vec::with_capacity(2);
     if let Some(attempt) = outcome.attempt {
-        events.push(EventKind::ActivityStarted { seq, attempt, last_failure });
+        events.push(EventKind::ActivityStarted {
+            seq,
+            attempt,
+            last_failure,
+        });
     }
     events.push(match outcome.ending {
         Ending::Completed(result) => EventKind::ActivityCompleted { seq, result },
-        Ending::Failed(failure, retry_state) => {
-            EventKind::ActivityFailed { seq, failure, retry_state }
-        }
-        Ending::TimedOut(failure, retry_state) => {
-            EventKind::ActivityTimedOut { seq, failure, retry_state }
-        }
+        Ending::Failed(failure, retry_state) => EventKind::ActivityFailed {
+            seq,
+            failure,
+            retry_state,
+        },
+        Ending::TimedOut(failure, retry_state) => EventKind::ActivityTimedOut {
+            seq,
+            failure,
+            retry_state,
+        },
         Ending::Canceled(details) => EventKind::ActivityCanceled { seq, details },
     });
     events
@@ -257,7 +294,9 @@ pub(crate) fn move_step(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    let Some(step) = run.step(seq) else { return Ok(()) };
+    let Some(step) = run.step(seq) else {
+        return Ok(());
+    };
     match step.decide(input, now) {
         step::Verdict::Ready => {
             run.arm(Deadline::Step(seq), None);
@@ -289,7 +328,9 @@ fn resolve_step(
         decision.fact(run, Fact::StepResolved { seq, outcome })?;
         return news(run, decision, now);
     }
-    let Some(step) = run.step(seq) else { return Ok(()) };
+    let Some(step) = run.step(seq) else {
+        return Ok(());
+    };
     let recorded = StepRecorded {
         seq,
         name: step.name.clone(),
@@ -326,7 +367,9 @@ fn clock_timer(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    let Some(timer) = run.timer(seq) else { return Ok(()) };
+    let Some(timer) = run.timer(seq) else {
+        return Ok(());
+    };
     match timer.state.decide(timer::Input::Clock, now) {
         timer::Verdict::Fire => {
             decision.stimulus(run, EventKind::TimerFired { seq }, now)?;
@@ -350,26 +393,49 @@ fn hand_out(
 ) -> Result<(), Error> {
     match kind {
         AttemptKind::Activity => {
-            let Some(activity) = run.activity(seq) else { return Ok(()) };
+            let Some(activity) = run.activity(seq) else {
+                return Ok(());
+            };
             let activity::Verdict::Start(attempt) = activity.decide(activity::Input::HandOut, now)
             else {
                 return Ok(());
             };
-            decision.fact(run, Fact::AttemptStarted { seq, attempt, incarnation, at: now })?;
+            decision.fact(
+                run,
+                Fact::AttemptStarted {
+                    seq,
+                    attempt,
+                    incarnation,
+                    at: now,
+                },
+            )?;
             if let Some(task) = activity_task(run, seq, attempt, incarnation) {
                 decision.effect(Effect::StartActivity(Box::new(task)));
             }
         }
         AttemptKind::Step => {
-            let Some(step) = run.step(seq) else { return Ok(()) };
+            let Some(step) = run.step(seq) else {
+                return Ok(());
+            };
             let step::Verdict::Start(attempt) = step.decide(step::Input::HandOut, now) else {
                 return Ok(());
             };
             let name = step.name.clone();
-            decision.fact(run, Fact::StepStarted { seq, attempt, incarnation })?;
+            decision.fact(
+                run,
+                Fact::StepStarted {
+                    seq,
+                    attempt,
+                    incarnation,
+                },
+            )?;
             let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
             let run_id = run.started().run_id;
-            decision.effect(Effect::StartStep(StepTask { token, run_id, name }));
+            decision.effect(Effect::StartStep(StepTask {
+                token,
+                run_id,
+                name,
+            }));
         }
     }
     Ok(())
@@ -405,7 +471,13 @@ fn recover(
 ) -> Result<(), Error> {
     let activities: Vec<Seq> = run.activities().map(|(seq, _)| seq).collect();
     for seq in activities {
-        move_activity(run, seq, activity::Input::Recover(incarnation), now, decision)?;
+        move_activity(
+            run,
+            seq,
+            activity::Input::Recover(incarnation),
+            now,
+            decision,
+        )?;
     }
     let steps: Vec<Seq> = run.steps().map(|(seq, _)| seq).collect();
     for seq in steps {

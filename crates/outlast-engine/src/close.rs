@@ -35,7 +35,12 @@ pub(crate) fn force(
     let buffer = run.take_buffer();
     flush(run, decision, buffer, now)?;
     let epoch = run.epoch().0.saturating_add(1);
-    decision.fact(run, Fact::EpochRaised { epoch: outlast_model::Epoch(epoch) })?;
+    decision.fact(
+        run,
+        Fact::EpochRaised {
+            epoch: outlast_model::Epoch(epoch),
+        },
+    )?;
     close(run, decision, kind, now)
 }
 
@@ -63,7 +68,9 @@ pub fn outcome(kind: &EventKind) -> Option<RunOutcome> {
         EventKind::Completed { result } => RunOutcome::Completed(result.clone()),
         EventKind::Failed { failure } => RunOutcome::Failed(failure.clone()),
         EventKind::Canceled => RunOutcome::Canceled,
-        EventKind::Terminated { reason } => RunOutcome::Terminated { reason: reason.clone() },
+        EventKind::Terminated { reason } => RunOutcome::Terminated {
+            reason: reason.clone(),
+        },
         EventKind::TimedOut => RunOutcome::TimedOut,
         EventKind::Started(_)
         | EventKind::TaskScheduled { .. }
@@ -98,7 +105,10 @@ pub(crate) fn flush(
         match *kind {
             // A step's outcome is no event of its own: the next task delivers and records it.
             EventKind::StepRecorded(step) => {
-                let fact = Fact::StepResolved { seq: step.seq, outcome: step.outcome };
+                let fact = Fact::StepResolved {
+                    seq: step.seq,
+                    outcome: step.outcome,
+                };
                 decision.fact(run, fact)?;
             }
             kind => decision.event(run, kind, now)?,
@@ -109,16 +119,22 @@ pub(crate) fn flush(
 
 fn stops(run: &Run) -> Vec<(outlast_model::task::AttemptToken, StopReason)> {
     let activities = run.activities().filter_map(|(seq, a)| match &a.state {
-        activity::State::Running { attempt, incarnation, .. } => {
-            Some(run.token(AttemptKind::Activity, seq, *attempt, *incarnation))
-        }
+        activity::State::Running {
+            attempt,
+            incarnation,
+            ..
+        } => Some(run.token(AttemptKind::Activity, seq, *attempt, *incarnation)),
         activity::State::Waiting { .. } | activity::State::Closing => None,
     });
     let steps = run.steps().filter_map(|(seq, s)| match &s.state {
-        step::State::Running { attempt, incarnation } => {
-            Some(run.token(AttemptKind::Step, seq, *attempt, *incarnation))
-        }
+        step::State::Running {
+            attempt,
+            incarnation,
+        } => Some(run.token(AttemptKind::Step, seq, *attempt, *incarnation)),
         step::State::Waiting { .. } | step::State::Resolved { .. } => None,
     });
-    activities.chain(steps).map(|token| (token, StopReason::NotFound)).collect()
+    activities
+        .chain(steps)
+        .map(|token| (token, StopReason::NotFound))
+        .collect()
 }

@@ -34,17 +34,28 @@ pub(crate) fn answer(
     decision: &mut Decision,
 ) -> Result<(), Error> {
     if !run.is_slice_out() {
-        return Err(Error::Unexpected("an answer to a task that is not out".into()));
+        return Err(Error::Unexpected(
+            "an answer to a task that is not out".into(),
+        ));
     }
     match answer {
         TaskAnswer::Completed { commands } => match check(run, &commands) {
             Ok(()) => completed(run, started, commands, now, decision),
             Err(why) => {
                 let failure = Failure::application("BadCommand", why);
-                failed(run, started, TaskFailedCause::BadCommand, failure, now, decision)
+                failed(
+                    run,
+                    started,
+                    TaskFailedCause::BadCommand,
+                    failure,
+                    now,
+                    decision,
+                )
             }
         },
-        TaskAnswer::Failed { cause, failure } => failed(run, started, cause, failure, now, decision),
+        TaskAnswer::Failed { cause, failure } => {
+            failed(run, started, cause, failure, now, decision)
+        }
     }
 }
 
@@ -137,7 +148,15 @@ fn failed(
             decision.event(run, EventKind::TaskFailed { cause, failure }, now)?;
         }
         workflow_task::Verdict::NextFailure(attempt, next_try) => {
-            decision.fact(run, Fact::TaskRetry { attempt, cause, failure, next_try })?;
+            decision.fact(
+                run,
+                Fact::TaskRetry {
+                    attempt,
+                    cause,
+                    failure,
+                    next_try,
+                },
+            )?;
         }
         verdict @ (workflow_task::Verdict::Schedule
         | workflow_task::Verdict::HandOut
@@ -203,8 +222,12 @@ fn record_step(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    let Some(step) = run.step(seq) else { return Ok(()) };
-    let step::State::Resolved { attempt, outcome } = &step.state else { return Ok(()) };
+    let Some(step) = run.step(seq) else {
+        return Ok(());
+    };
+    let step::State::Resolved { attempt, outcome } = &step.state else {
+        return Ok(());
+    };
     let recorded = StepRecorded {
         seq,
         name: step.name.clone(),
@@ -241,8 +264,22 @@ fn carry_out(
             decision.event(run, EventKind::TimerStarted { seq, delay, site }, now)?;
         }
         Command::CancelTimer { seq } => cancel_timer(run, seq, buffer, now, decision)?,
-        Command::ScheduleStep { seq, name, options, site } => {
-            decision.fact(run, Fact::StepScheduled { seq, name, options, site, at: now })?;
+        Command::ScheduleStep {
+            seq,
+            name,
+            options,
+            site,
+        } => {
+            decision.fact(
+                run,
+                Fact::StepScheduled {
+                    seq,
+                    name,
+                    options,
+                    site,
+                    at: now,
+                },
+            )?;
             run.arm(crate::deadline::Deadline::Step(seq), None);
             decision.ready.push((AttemptKind::Step, seq));
         }
@@ -266,13 +303,18 @@ fn cancel_activity(
     now: Timestamp,
     decision: &mut Decision,
 ) {
-    let Some(activity) = run.activity(seq) else { return };
+    let Some(activity) = run.activity(seq) else {
+        return;
+    };
     match activity.decide(activity::Input::Cancel, now) {
         activity::Verdict::Close(..) if stopped.contains(&seq) => {}
         activity::Verdict::Close(..) => stopped.push(seq),
         activity::Verdict::Stop(attempt, incarnation) => {
             let token = run.token(AttemptKind::Activity, seq, attempt, incarnation);
-            decision.effect(Effect::Stop(token, outlast_model::task::StopReason::Cancelled));
+            decision.effect(Effect::Stop(
+                token,
+                outlast_model::task::StopReason::Cancelled,
+            ));
         }
         activity::Verdict::Ready
         | activity::Verdict::Start(_)
@@ -290,14 +332,19 @@ fn cancel_step(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    let Some(step) = run.step(seq) else { return Ok(()) };
+    let Some(step) = run.step(seq) else {
+        return Ok(());
+    };
     match step.decide(step::Input::Cancel, now) {
         step::Verdict::Resolve(outcome) => {
             decision.fact(run, Fact::StepResolved { seq, outcome })?;
         }
         step::Verdict::Stop(attempt, incarnation) => {
             let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
-            decision.effect(Effect::Stop(token, outlast_model::task::StopReason::Cancelled));
+            decision.effect(Effect::Stop(
+                token,
+                outlast_model::task::StopReason::Cancelled,
+            ));
         }
         step::Verdict::Ready
         | step::Verdict::Start(_)
@@ -315,9 +362,12 @@ fn cancel_timer(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    let Some(timer) = run.timer(seq) else { return Ok(()) };
+    let Some(timer) = run.timer(seq) else {
+        return Ok(());
+    };
     if timer.state.decide(timer::Input::Cancel, now) == timer::Verdict::CancelUnseen {
-        buffer.retain(|kind| !matches!(**kind, EventKind::TimerFired { seq: fired } if fired == seq));
+        buffer
+            .retain(|kind| !matches!(**kind, EventKind::TimerFired { seq: fired } if fired == seq));
     }
     Ok(decision.event(run, EventKind::TimerCanceled { seq }, now)?)
 }
@@ -340,7 +390,10 @@ fn normalise(command: ScheduleActivity, run: &Run) -> ActivityScheduled {
         (Some(beat), Some(limit)) => Some(beat.min(limit)),
         (beat, _) => beat,
     };
-    let queue = options.queue.take().unwrap_or_else(|| run.started().queue.clone());
+    let queue = options
+        .queue
+        .take()
+        .unwrap_or_else(|| run.started().queue.clone());
     ActivityScheduled {
         seq: command.seq,
         activity_type: command.activity_type,
@@ -362,7 +415,9 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
     }
     if run.pending() + commands.len() > limits::PENDING_OPERATIONS + limits::COMMANDS_PER_TASK {
         let limit = limits::PENDING_OPERATIONS;
-        return Err(format!("more than {limit} operations pending: wait for some first"));
+        return Err(format!(
+            "more than {limit} operations pending: wait for some first"
+        ));
     }
     let is_full = run.events() >= limits::HISTORY_EVENTS || run.bytes() >= limits::HISTORY_BYTES;
     if is_full && !commands.last().is_some_and(Command::is_closing) {
@@ -379,10 +434,14 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
 
 fn check_one(run: &Run, command: &Command) -> Result<(), String> {
     let known = |found: bool, seq: Seq| {
-        found.then_some(()).ok_or_else(|| format!("{} names {seq}, which is not open", command.name()))
+        found
+            .then_some(())
+            .ok_or_else(|| format!("{} names {seq}, which is not open", command.name()))
     };
     let fresh = |found: bool, seq: Seq| {
-        (!found).then_some(()).ok_or_else(|| format!("{} names {seq} twice", command.name()))
+        (!found)
+            .then_some(())
+            .ok_or_else(|| format!("{} names {seq} twice", command.name()))
     };
     match command {
         Command::ScheduleActivity(c) => fresh(run.activity(c.seq).is_some(), c.seq),

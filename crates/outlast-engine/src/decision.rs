@@ -63,7 +63,12 @@ impl Decision {
         time: Timestamp,
     ) -> Result<(), Corrupt> {
         if run.is_slice_out() {
-            return self.fact(run, Fact::Buffered { kind: Box::new(kind) });
+            return self.fact(
+                run,
+                Fact::Buffered {
+                    kind: Box::new(kind),
+                },
+            );
         }
         self.event(run, kind, time)
     }

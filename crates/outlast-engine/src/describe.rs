@@ -38,13 +38,22 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
     }
     for (seq, t) in run.timers() {
         if let timer::State::Running { due } = t.state {
-            waiting.push(Waiting::Timer { seq, due, site: t.site.clone() });
+            waiting.push(Waiting::Timer {
+                seq,
+                due,
+                site: t.site.clone(),
+            });
         }
     }
     for (seq, s) in run.steps() {
         if !matches!(s.state, step::State::Resolved { .. }) {
             let (name, attempt, site) = (s.name.clone(), s.attempt(), s.site.clone());
-            waiting.push(Waiting::Step { seq, name, attempt, site });
+            waiting.push(Waiting::Step {
+                seq,
+                name,
+                attempt,
+                site,
+            });
         }
     }
     if waiting.is_empty() && run.status().is_open() {

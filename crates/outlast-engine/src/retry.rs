@@ -49,37 +49,57 @@ pub fn decide(policy: &RetryPolicy, failure: &Failure, c: Circumstances) -> Verd
 fn refused_by(policy: &RetryPolicy, failure: &Failure) -> Option<RetryState> {
     match &failure.kind {
         FailureKind::Timeout {
-            kind: TimeoutKind::ScheduleToStart | TimeoutKind::ScheduleToClose, ..
+            kind: TimeoutKind::ScheduleToStart | TimeoutKind::ScheduleToClose,
+            ..
         } => Some(RetryState::Timeout),
-        FailureKind::Timeout { kind: TimeoutKind::StartToClose | TimeoutKind::Heartbeat, .. } => None,
-        FailureKind::Application { non_retryable: true, .. }
-        | FailureKind::Server { non_retryable: true }
+        FailureKind::Timeout {
+            kind: TimeoutKind::StartToClose | TimeoutKind::Heartbeat,
+            ..
+        } => None,
+        FailureKind::Application {
+            non_retryable: true,
+            ..
+        }
+        | FailureKind::Server {
+            non_retryable: true,
+        }
         | FailureKind::Canceled { .. }
         | FailureKind::Terminated => Some(RetryState::NonRetryableFailure),
         FailureKind::Application { type_name, .. } => policy
             .non_retryable
             .contains(type_name)
             .then_some(RetryState::NonRetryableFailure),
-        FailureKind::Server { non_retryable: false } | FailureKind::Activity { .. } => None,
+        FailureKind::Server {
+            non_retryable: false,
+        }
+        | FailureKind::Activity { .. } => None,
     }
 }
 
 /// The pause after the given attempt: what the failure asks for, else the policy's formula.
 pub fn pause(policy: &RetryPolicy, failure: &Failure, attempt: Attempt) -> Duration {
     let asked = match &failure.kind {
-        FailureKind::Application { next_retry_delay, .. } => *next_retry_delay,
+        FailureKind::Application {
+            next_retry_delay, ..
+        } => *next_retry_delay,
         FailureKind::Timeout { .. }
         | FailureKind::Canceled { .. }
         | FailureKind::Terminated
         | FailureKind::Server { .. }
         | FailureKind::Activity { .. } => None,
     };
-    asked.unwrap_or_else(|| backoff(policy, attempt)).min(limits::DELAY)
+    asked
+        .unwrap_or_else(|| backoff(policy, attempt))
+        .min(limits::DELAY)
 }
 
 /// `initial * coefficient^(attempt - 1)`, at most the longest interval; never overflows.
 pub fn backoff(policy: &RetryPolicy, attempt: Attempt) -> Duration {
-    let longest = if policy.max_interval.is_zero() { limits::DELAY } else { policy.max_interval };
+    let longest = if policy.max_interval.is_zero() {
+        limits::DELAY
+    } else {
+        policy.max_interval
+    };
     let factor = power(policy.coefficient.max(1.0), attempt.0.saturating_sub(1));
     let seconds = policy.initial.as_secs_f64() * factor;
     if !seconds.is_finite() || seconds >= longest.as_secs_f64() {
@@ -108,8 +128,9 @@ mod tests {
     #[test]
     fn the_default_doubles_up_to_a_hundred_seconds() {
         let policy = RetryPolicy::default();
-        let pauses: std::vec::Vec<u64> =
-            (1..=9).map(|n| backoff(&policy, Attempt(n)).as_secs()).collect();
+        let pauses: std::vec::Vec<u64> = (1..=9)
+            .map(|n| backoff(&policy, Attempt(n)).as_secs())
+            .collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
     }
 

@@ -83,6 +83,8 @@ pub struct Run {
     #[cbor(skip)]
     no: RunNo,
     #[cbor(skip)]
+    shard: u32,
+    #[cbor(skip)]
     deadlines: Deadlines,
     /// When the slice under way began. Not recorded: a crash simply ends it.
     #[cbor(skip)]
@@ -98,7 +100,10 @@ impl Run {
     /// [`Corrupt`] when the event is not a start.
     pub fn from_first(first: &Event) -> Result<Self, Corrupt> {
         let EventKind::Started(started) = &first.kind else {
-            return Err(out_of_place(first.kind.name(), "a history begins with its start"));
+            return Err(out_of_place(
+                first.kind.name(),
+                "a history begins with its start",
+            ));
         };
         let mut run = Self {
             started: started.clone(),
@@ -118,6 +123,7 @@ impl Run {
             crashes: 0,
             has_history: false,
             no: RunNo(0),
+            shard: 0,
             deadlines: Deadlines::default(),
             slice: None,
             bytes: 0,
@@ -158,8 +164,10 @@ impl Run {
         record::frame(self)
     }
 
-    /// The store's number of the run and the bytes it has there; known to the service.
-    pub fn placed(&mut self, no: RunNo, bytes: u64) {
+    /// Where the run is kept: the shard, its number in the store and the bytes it has there. Known
+    /// to the service alone.
+    pub fn placed(&mut self, shard: u32, no: RunNo, bytes: u64) {
+        self.shard = shard;
         self.no = no;
         self.bytes = bytes;
     }
@@ -249,6 +257,16 @@ impl Run {
         self.steps.iter().map(|(seq, s)| (*seq, s))
     }
 
+    /// One open activity.
+    pub fn activity(&self, seq: Seq) -> Option<&Activity> {
+        self.activities.get(&seq)
+    }
+
+    /// One open step.
+    pub fn step(&self, seq: Seq) -> Option<&Step> {
+        self.steps.get(&seq)
+    }
+
     /// How many operations wait for their outcome.
     pub fn pending(&self) -> usize {
         self.activities.len() + self.timers.len() + self.steps.len()
@@ -290,19 +308,18 @@ impl Run {
         attempt: Attempt,
         incarnation: Incarnation,
     ) -> AttemptToken {
-        AttemptToken { run: self.no, kind, seq, attempt, incarnation }
-    }
-
-    pub(crate) fn activity(&self, seq: Seq) -> Option<&Activity> {
-        self.activities.get(&seq)
+        AttemptToken {
+            shard: self.shard,
+            run: self.no,
+            kind,
+            seq,
+            attempt,
+            incarnation,
+        }
     }
 
     pub(crate) fn timer(&self, seq: Seq) -> Option<&Timer> {
         self.timers.get(&seq)
-    }
-
-    pub(crate) fn step(&self, seq: Seq) -> Option<&Step> {
-        self.steps.get(&seq)
     }
 
     pub(crate) fn take_buffer(&mut self) -> Vec<Box<EventKind>> {
@@ -319,7 +336,10 @@ impl Run {
 
     /// An activity was told to wait for a slot: its due time is behind it.
     pub(crate) fn queued(&mut self, seq: Seq) {
-        let time = self.activities.get(&seq).and_then(Activity::deadline_in_queue);
+        let time = self
+            .activities
+            .get(&seq)
+            .and_then(Activity::deadline_in_queue);
         self.deadlines.set(Deadline::Activity(seq), time);
     }
 
@@ -350,7 +370,11 @@ impl Run {
         for seq in activities {
             self.arm_activity(seq);
         }
-        let steps: Vec<_> = self.steps.iter().map(|(seq, s)| (*seq, s.state.clone())).collect();
+        let steps: Vec<_> = self
+            .steps
+            .iter()
+            .map(|(seq, s)| (*seq, s.state.clone()))
+            .collect();
         for (seq, state) in steps {
             if let crate::step::State::Waiting { due, .. } = state {
                 self.deadlines.set(Deadline::Step(seq), Some(due));
@@ -361,11 +385,17 @@ impl Run {
 
 /// Whether a buffered stimulus is a message, which somebody was told is safe.
 fn is_message(kind: &EventKind) -> bool {
-    matches!(kind, EventKind::Signaled { .. } | EventKind::CancelRequested { .. })
+    matches!(
+        kind,
+        EventKind::Signaled { .. } | EventKind::CancelRequested { .. }
+    )
 }
 
 fn out_of_place(record: &str, why: &'static str) -> Corrupt {
-    Corrupt::OutOfPlace { record: record.into(), why }
+    Corrupt::OutOfPlace {
+        record: record.into(),
+        why,
+    }
 }
 
 /// The streak that begins with this failure, or none if the task is simply scheduled again.

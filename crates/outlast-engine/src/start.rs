@@ -37,7 +37,9 @@ pub enum Verdict {
 
 /// Temporal's id policies: the same request first, then open runs, then ended ones.
 pub fn decide(request: &StartRequest, existing: Option<&Existing>) -> Verdict {
-    let Some(existing) = existing else { return Verdict::Start };
+    let Some(existing) = existing else {
+        return Verdict::Start;
+    };
     if existing.is_same_request {
         return Verdict::Attach;
     }
@@ -86,12 +88,22 @@ pub fn begin(request: StartRequest, now: Timestamp) -> Result<(Run, Decision), C
     let mut run = Run::from_first(&first)?;
     let mut decision = Decision::default();
     decision.records.push(Record::Event(first));
-    decision.event(&mut run, EventKind::TaskScheduled { attempt: Attempt::FIRST }, now)?;
+    decision.event(
+        &mut run,
+        EventKind::TaskScheduled {
+            attempt: Attempt::FIRST,
+        },
+        now,
+    )?;
     Ok((run, decision))
 }
 
 fn kept(request_id: Option<RequestId>) -> Option<RequestId> {
-    if is_planted(Bug::RequestIdNotStored) { None } else { request_id }
+    if is_planted(Bug::RequestIdNotStored) {
+        None
+    } else {
+        request_id
+    }
 }
 
 #[cfg(test)]
@@ -118,8 +130,11 @@ mod tests {
     /// Every policy against everything that may be there.
     #[test]
     fn policy_table() {
-        let conflicts =
-            [ConflictPolicy::Fail, ConflictPolicy::UseExisting, ConflictPolicy::TerminateExisting];
+        let conflicts = [
+            ConflictPolicy::Fail,
+            ConflictPolicy::UseExisting,
+            ConflictPolicy::TerminateExisting,
+        ];
         let reuses = [
             ReusePolicy::AllowDuplicate,
             ReusePolicy::AllowDuplicateFailedOnly,
@@ -129,7 +144,11 @@ mod tests {
         let mut table = String::new();
         for status in Status::ALL {
             for is_same_request in [false, true] {
-                let existing = Existing { run_id: RunId(1), status, is_same_request };
+                let existing = Existing {
+                    run_id: RunId(1),
+                    status,
+                    is_same_request,
+                };
                 for conflict in conflicts {
                     for reuse in reuses {
                         let verdict = match decide(&request(conflict, reuse), Some(&existing)) {

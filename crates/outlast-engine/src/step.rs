@@ -121,20 +121,28 @@ impl Step {
             // Never started, so it never runs.
             (State::Waiting { .. }, Input::Cancel) => Verdict::Resolve(Resolution::Canceled(None)),
 
-            (State::Running { attempt, incarnation }, Input::Outcome(a, i, result))
-                if a == *attempt && i == *incarnation =>
-            {
-                self.outcome(*attempt, result, now)
-            }
-            (State::Running { attempt, incarnation }, Input::Cancel) => {
-                Verdict::Stop(*attempt, *incarnation)
-            }
+            (
+                State::Running {
+                    attempt,
+                    incarnation,
+                },
+                Input::Outcome(a, i, result),
+            ) if a == *attempt && i == *incarnation => self.outcome(*attempt, result, now),
+            (
+                State::Running {
+                    attempt,
+                    incarnation,
+                },
+                Input::Cancel,
+            ) => Verdict::Stop(*attempt, *incarnation),
             (State::Running { incarnation, .. }, Input::Recover(i)) if i == *incarnation => {
                 Verdict::Ignore
             }
-            (State::Running { attempt, .. }, Input::Recover(_)) => {
-                self.outcome(*attempt, AttemptResult::Failed(crate::activity::worker_lost()), now)
-            }
+            (State::Running { attempt, .. }, Input::Recover(_)) => self.outcome(
+                *attempt,
+                AttemptResult::Failed(crate::activity::worker_lost()),
+                now,
+            ),
 
             (
                 State::Running { .. } | State::Waiting { .. } | State::Resolved { .. },
@@ -192,7 +200,9 @@ mod tests {
     fn step(state: State) -> Step {
         Step {
             name: "s".into(),
-            options: StepOptions { retry: outlast_model::RetryPolicy::times(2) },
+            options: StepOptions {
+                retry: outlast_model::RetryPolicy::times(2),
+            },
             site: Site::default(),
             state,
         }
@@ -203,10 +213,22 @@ mod tests {
     fn transition_table() {
         let (a1, a2, me, other) = (Attempt(1), Attempt(2), Incarnation(1), Incarnation(2));
         let states = [
-            State::Waiting { attempt: a1, due: Timestamp(100) },
-            State::Running { attempt: a1, incarnation: me },
-            State::Running { attempt: a2, incarnation: me },
-            State::Resolved { attempt: a1, outcome: Resolution::Canceled(None) },
+            State::Waiting {
+                attempt: a1,
+                due: Timestamp(100),
+            },
+            State::Running {
+                attempt: a1,
+                incarnation: me,
+            },
+            State::Running {
+                attempt: a2,
+                incarnation: me,
+            },
+            State::Resolved {
+                attempt: a1,
+                outcome: Resolution::Canceled(None),
+            },
         ];
         let done = AttemptResult::Completed(Payload::null());
         let failed = AttemptResult::Failed(Failure::panic("p"));

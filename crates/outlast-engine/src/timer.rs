@@ -92,7 +92,12 @@ mod tests {
     #[test]
     fn transition_table() {
         let mut table = String::new();
-        for state in [State::Running { due: Timestamp(100) }, State::Firing] {
+        for state in [
+            State::Running {
+                due: Timestamp(100),
+            },
+            State::Firing,
+        ] {
             for input in [Input::Clock, Input::Cancel] {
                 for now in [Timestamp(99), Timestamp(100)] {
                     let verdict = state.decide(input, now);

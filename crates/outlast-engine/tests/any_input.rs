@@ -27,6 +27,7 @@ fn seq() -> impl Strategy<Value = Seq> {
 
 fn token(kind: AttemptKind) -> impl Strategy<Value = AttemptToken> {
     (seq(), 1u32..3, 1u128..3).prop_map(move |(seq, attempt, incarnation)| AttemptToken {
+        shard: 0,
         run: RunNo(0),
         kind,
         seq,
@@ -55,19 +56,31 @@ fn command() -> impl Strategy<Value = Command> {
         (seq(), payload()).prop_map(move |(seq, input)| {
             let (activity_type, options) = ("a".into(), options.clone());
             let site = Site::default();
-            let c = ScheduleActivity { seq, activity_type, input, options, site };
+            let c = ScheduleActivity {
+                seq,
+                activity_type,
+                input,
+                options,
+                site,
+            };
             Command::ScheduleActivity(Box::new(c))
         }),
         seq().prop_map(|seq| Command::RequestCancelActivity { seq }),
         (seq(), 0u64..30).prop_map(move |(seq, delay)| {
             let delay = Duration::from_micros(delay);
-            Command::StartTimer { seq, delay, site: site() }
+            Command::StartTimer {
+                seq,
+                delay,
+                site: site(),
+            }
         }),
         seq().prop_map(|seq| Command::CancelTimer { seq }),
         seq().prop_map(move |seq| Command::ScheduleStep {
             seq,
             name: "s".into(),
-            options: StepOptions { retry: RetryPolicy::times(2) },
+            options: StepOptions {
+                retry: RetryPolicy::times(2)
+            },
             site: site(),
         }),
         seq().prop_map(|seq| Command::CancelStep { seq }),
@@ -80,8 +93,12 @@ fn answer() -> impl Strategy<Value = TaskAnswer> {
         let mut seen = std::collections::BTreeSet::new();
         all.retain(|c| seen.insert(format!("{} {}", c.name(), number(c))));
         match end {
-            0 => all.push(Command::CompleteWorkflow { result: Payload::null() }),
-            1 => all.push(Command::FailWorkflow { failure: Failure::panic("end") }),
+            0 => all.push(Command::CompleteWorkflow {
+                result: Payload::null(),
+            }),
+            1 => all.push(Command::FailWorkflow {
+                failure: Failure::panic("end"),
+            }),
             2 => all.push(Command::CancelWorkflow),
             _ => {}
         }
@@ -91,7 +108,10 @@ fn answer() -> impl Strategy<Value = TaskAnswer> {
         Just(TaskFailedCause::WorkerUnhandledFailure),
         Just(TaskFailedCause::NonDeterminism),
     ]
-    .prop_map(|cause| TaskAnswer::Failed { cause, failure: Failure::panic("task") });
+    .prop_map(|cause| TaskAnswer::Failed {
+        cause,
+        failure: Failure::panic("task"),
+    });
     prop_oneof![4 => commands, 1 => failed]
 }
 
@@ -181,7 +201,9 @@ fn request() -> StartRequest {
 }
 
 fn events(blobs: &[Vec<u8>]) -> Vec<Event> {
-    let records = blobs.iter().flat_map(|b| record::decode(b).expect("own blobs decode"));
+    let records = blobs
+        .iter()
+        .flat_map(|b| record::decode(b).expect("own blobs decode"));
     records
         .filter_map(|r| match r {
             Record::Event(e) => Some(e),

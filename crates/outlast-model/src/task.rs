@@ -65,6 +65,8 @@ pub enum TaskAnswer {
 /// Names one attempt: an outcome is refused if any part differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptToken {
+    /// Where its run is kept in this process.
+    pub shard: u32,
     /// Which run.
     pub run: RunNo,
     /// Activity or step.

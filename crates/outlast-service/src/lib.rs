@@ -3,4 +3,21 @@
 //! The [`store`] port is what a driver must do; [`memory`] is the model of it and the oracle in
 //! tests.
 
+pub mod batch;
+pub mod clock;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+mod entry;
+pub mod faulty;
+pub mod inbox;
+pub mod mail;
+pub mod memory;
+pub mod outlet;
+pub mod points;
+mod read;
+pub mod service;
+pub mod shard;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 pub mod store;
+mod writer;

@@ -12,7 +12,7 @@ use outlast_model::event::Event;
 use outlast_model::start::{StartReply, StartRequest};
 use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{Payload, Refusal, RequestId, RunId, SignalName};
+use outlast_model::{Failure, Payload, Refusal, RequestId, RunId, SignalName};
 
 /// The right of one engine thread to drive one shard. A thread that lost its shard to a spare
 /// one learns so by [`Next::Replaced`].
@@ -53,7 +53,11 @@ pub trait WorkerPort: Send + Sync {
 
     /// The slice of this task takes long: acknowledge and keep what it was given, so that
     /// nobody waits for it. Called between two polls, or by the watchdog.
-    fn go_slow(&self, token: TaskToken);
+    fn go_slow(&self, lane: Lane, token: TaskToken);
+
+    /// The slice of this task does not come back: its task fails, the run is blocked as stuck,
+    /// and whatever its thread still produces is thrown away.
+    fn give_up(&self, lane: Lane, token: TaskToken, failure: Failure);
 
     /// The instance is no longer in memory.
     fn evicted(&self, lane: Lane, run_id: RunId);

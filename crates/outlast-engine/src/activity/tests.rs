@@ -27,7 +27,10 @@ fn activity(state: State) -> Activity {
         },
         site: Site::default(),
     };
-    Activity { state, ..Activity::new(Box::new(scheduled), Timestamp(0)) }
+    Activity {
+        state,
+        ..Activity::new(Box::new(scheduled), Timestamp(0))
+    }
 }
 
 fn states() -> Vec<State> {
@@ -38,8 +41,14 @@ fn states() -> Vec<State> {
         beat: Timestamp(250),
     };
     Vec::from([
-        State::Waiting { attempt: Attempt(1), due: Timestamp(50) },
-        State::Waiting { attempt: Attempt(2), due: Timestamp(200) },
+        State::Waiting {
+            attempt: Attempt(1),
+            due: Timestamp(50),
+        },
+        State::Waiting {
+            attempt: Attempt(2),
+            due: Timestamp(200),
+        },
         running(1),
         running(2),
         State::Closing,
@@ -72,10 +81,20 @@ fn transition_table() {
     let mut table = String::new();
     for state in states() {
         for input in inputs() {
-            for now in [Timestamp(120), Timestamp(360), Timestamp(600), Timestamp(1_000)] {
+            for now in [
+                Timestamp(120),
+                Timestamp(360),
+                Timestamp(600),
+                Timestamp(1_000),
+            ] {
                 let verdict = activity(state.clone()).decide(input.clone(), now);
-                writeln!(table, "{state:?} | {input:?} | t={} => {}", now.0, short(&verdict))
-                    .expect("writes to a string");
+                writeln!(
+                    table,
+                    "{state:?} | {input:?} | t={} => {}",
+                    now.0,
+                    short(&verdict)
+                )
+                .expect("writes to a string");
             }
         }
     }
@@ -86,7 +105,11 @@ fn short(verdict: &Verdict) -> String {
     let text = std::format!("{verdict:?}");
     match verdict {
         Verdict::Retry(failure, due, stop) => {
-            std::format!("Retry at {} after {:?}, stop {stop:?}", due.0, failure.message)
+            std::format!(
+                "Retry at {} after {:?}, stop {stop:?}",
+                due.0,
+                failure.message
+            )
         }
         Verdict::Close(outcome, stop) => {
             let ending = match &outcome.ending {

@@ -31,7 +31,10 @@ impl Run {
 
     fn evolve_event(&mut self, event: &Event) -> Result<(), Corrupt> {
         if event.id != self.next_event {
-            return Err(out_of_place(event.kind.name(), "event numbers have no gaps"));
+            return Err(out_of_place(
+                event.kind.name(),
+                "event numbers have no gaps",
+            ));
         }
         self.next_event.0 += 1;
         self.last_event_time = self.last_event_time.max(event.time);
@@ -64,7 +67,8 @@ impl Run {
             }
             EventKind::ActivityScheduled(scheduled) => {
                 let seq = scheduled.seq;
-                self.activities.insert(seq, Activity::new(scheduled.clone(), time));
+                self.activities
+                    .insert(seq, Activity::new(scheduled.clone(), time));
                 self.arm_activity(seq);
                 Ok(())
             }
@@ -80,7 +84,13 @@ impl Run {
             EventKind::TimerStarted { seq, delay, site } => {
                 let due = time.after(*delay);
                 let state = timer::State::Running { due };
-                self.timers.insert(*seq, Timer { state, site: site.clone() });
+                self.timers.insert(
+                    *seq,
+                    Timer {
+                        state,
+                        site: site.clone(),
+                    },
+                );
                 self.deadlines.set(Deadline::Timer(*seq), Some(due));
                 Ok(())
             }
@@ -114,14 +124,25 @@ impl Run {
 
     fn evolve_fact(&mut self, fact: &Fact) -> Result<(), Corrupt> {
         match fact {
-            Fact::AttemptStarted { seq, attempt, incarnation, at } => {
+            Fact::AttemptStarted {
+                seq,
+                attempt,
+                incarnation,
+                at,
+            } => {
                 let (attempt, incarnation) = (*attempt, *incarnation);
-                let state =
-                    activity::State::Running { attempt, incarnation, since: *at, beat: *at };
+                let state = activity::State::Running {
+                    attempt,
+                    incarnation,
+                    since: *at,
+                    beat: *at,
+                };
                 self.activity_mut(*seq, "AttemptStarted")?.state = state;
                 self.arm_activity(*seq);
             }
-            Fact::AttemptFailed { seq, failure, due } => self.attempt_failed(*seq, failure, *due)?,
+            Fact::AttemptFailed { seq, failure, due } => {
+                self.attempt_failed(*seq, failure, *due)?
+            }
             Fact::Heartbeat { seq, details, at } => {
                 let activity = self.activity_mut(*seq, "Heartbeat")?;
                 activity.heartbeat_details = Some(details.clone());
@@ -130,21 +151,45 @@ impl Run {
                 }
                 self.arm_activity(*seq);
             }
-            Fact::StepScheduled { seq, name, options, site, at } => {
+            Fact::StepScheduled {
+                seq,
+                name,
+                options,
+                site,
+                at,
+            } => {
                 let attempt = outlast_model::Attempt::FIRST;
                 let state = step::State::Waiting { attempt, due: *at };
                 let (name, options, site) = (name.clone(), options.clone(), site.clone());
-                self.steps.insert(*seq, Step { name, options, site, state });
+                self.steps.insert(
+                    *seq,
+                    Step {
+                        name,
+                        options,
+                        site,
+                        state,
+                    },
+                );
                 self.deadlines.set(Deadline::Step(*seq), Some(*at));
             }
-            Fact::StepStarted { seq, attempt, incarnation } => {
+            Fact::StepStarted {
+                seq,
+                attempt,
+                incarnation,
+            } => {
                 let (attempt, incarnation) = (*attempt, *incarnation);
-                self.step_mut(*seq)?.state = step::State::Running { attempt, incarnation };
+                self.step_mut(*seq)?.state = step::State::Running {
+                    attempt,
+                    incarnation,
+                };
                 self.deadlines.set(Deadline::Step(*seq), None);
             }
             Fact::StepFailed { seq, due, .. } => {
                 let step = self.step_mut(*seq)?;
-                step.state = step::State::Waiting { attempt: step.attempt().next(), due: *due };
+                step.state = step::State::Waiting {
+                    attempt: step.attempt().next(),
+                    due: *due,
+                };
                 self.deadlines.set(Deadline::Step(*seq), Some(*due));
             }
             Fact::StepResolved { seq, outcome } => {
@@ -153,7 +198,12 @@ impl Run {
                 self.unseen.push(Job::ResolveStep { seq, resolution });
             }
             Fact::Buffered { kind } => self.buffered(kind)?,
-            Fact::TaskRetry { attempt, cause, failure, next_try } => {
+            Fact::TaskRetry {
+                attempt,
+                cause,
+                failure,
+                next_try,
+            } => {
                 let since = self.task.streak().map_or(self.last_event_time, |s| s.since);
                 self.set_task(workflow_task::State::Failing(workflow_task::Streak {
                     attempts: *attempt,
@@ -197,9 +247,15 @@ impl Run {
     ) -> Result<(), Corrupt> {
         let activity = self.activity_mut(seq, "AttemptFailed")?;
         let activity::State::Running { attempt, .. } = activity.state else {
-            return Err(out_of_place("AttemptFailed", "no attempt of this activity runs"));
+            return Err(out_of_place(
+                "AttemptFailed",
+                "no attempt of this activity runs",
+            ));
         };
-        activity.state = activity::State::Waiting { attempt: attempt.next(), due };
+        activity.state = activity::State::Waiting {
+            attempt: attempt.next(),
+            due,
+        };
         activity.last_failure = Some(failure.clone());
         activity.waiting_since = due;
         self.arm_activity(seq);
@@ -256,7 +312,10 @@ impl Run {
     ) -> Result<(), Corrupt> {
         let step = self.step_mut(seq)?;
         let attempt = step.attempt();
-        step.state = step::State::Resolved { attempt, outcome: outcome.clone() };
+        step.state = step::State::Resolved {
+            attempt,
+            outcome: outcome.clone(),
+        };
         self.deadlines.set(Deadline::Step(seq), None);
         Ok(())
     }
@@ -291,6 +350,8 @@ impl Run {
     }
 
     fn step_mut(&mut self, seq: Seq) -> Result<&mut Step, Corrupt> {
-        self.steps.get_mut(&seq).ok_or_else(|| out_of_place("step", "there is no such step"))
+        self.steps
+            .get_mut(&seq)
+            .ok_or_else(|| out_of_place("step", "there is no such step"))
     }
 }

@@ -1,0 +1,149 @@
+//! An open run as a shard knows it.
+
+use std::collections::VecDeque;
+
+use outlast_engine::{Decision, Input, Run};
+use outlast_model::view::{RunOutcome, RunRef};
+use outlast_model::{Record, Timestamp};
+
+use crate::mail::{Ack, Reply};
+use crate::store::{CommitNo, RunRow};
+
+/// An open run, or one whose end is not durable yet.
+pub(crate) struct Entry {
+    /// As decided: ahead of the disk by the commits in flight.
+    pub(crate) row: RunRow,
+    /// Its state, if it is in memory.
+    pub(crate) run: Option<Run>,
+    /// Stimuli not yet applied.
+    pub(crate) mailbox: VecDeque<Letter>,
+    /// Decided, not yet sealed into a commit: the slice under way belongs to it.
+    pub(crate) decision: Decision,
+    /// Answers that wait for that commit.
+    pub(crate) acks: Vec<Ack>,
+    /// Facts that need no commit of their own; they go with the next one.
+    pub(crate) lazy: Vec<Record>,
+    /// The slice under way.
+    pub(crate) slice: Option<Slice>,
+    /// Whether the worker has the instance in memory.
+    pub(crate) is_cached: bool,
+    /// Whether it waits in the ready queue.
+    pub(crate) is_queued: bool,
+    /// Whether this process has looked after it: lost attempts, blocks, crash counters.
+    pub(crate) is_recovered: bool,
+    /// Whether its first slice must be announced on disk, after an unclean stop.
+    pub(crate) arming: Arming,
+    /// The due time in the shard's index.
+    pub(crate) armed_wake: Option<Timestamp>,
+    /// Callers who wait for its end.
+    pub(crate) waiters: Vec<Reply<RunOutcome>>,
+    /// How it ended, if it has.
+    pub(crate) outcome: Option<RunOutcome>,
+    /// How often an unacknowledged message sent its end round again.
+    pub(crate) rounds: u32,
+    /// Commits since the last snapshot.
+    pub(crate) unsnapped: u64,
+    /// Steps that want a slot while the instance, which has their code, is not in memory.
+    pub(crate) needs_instance: bool,
+    /// Its code was given up as stuck in this turn; it is let go when the thread comes back.
+    pub(crate) stuck_turn: Option<u64>,
+    /// It cannot be read; it is left alone and says so.
+    pub(crate) damage: Option<String>,
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Entry")
+            .field("row", &self.row)
+            .field("slice", &self.slice)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A stimulus in a mailbox.
+pub(crate) struct Letter {
+    pub(crate) input: Input,
+    pub(crate) reply: Option<Reply<()>>,
+}
+
+impl std::fmt::Debug for Letter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Letter")
+            .field("input", &self.input)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Workflow code that runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slice {
+    /// Names this hand-out.
+    pub(crate) turn: u64,
+    /// The workflow's time.
+    pub(crate) started: Timestamp,
+    pub(crate) path: Path,
+}
+
+/// Whether the process may be about to die in this run's slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arming {
+    /// No reason to think so.
+    Unneeded,
+    /// The last process died, maybe here: say so on disk before the first slice.
+    Needed,
+    /// Said so in this commit; the slice may start when it is durable.
+    Said(CommitNo),
+}
+
+/// How a slice's outcome reaches the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// With the stimulus that caused it, in one commit.
+    Fast,
+    /// After the stimulus, which is committed and acknowledged on its own.
+    Slow,
+    /// Nothing to record: the instance is only brought back.
+    Rebuild,
+}
+
+impl Entry {
+    pub(crate) fn new(row: RunRow) -> Self {
+        Self {
+            row,
+            run: None,
+            mailbox: VecDeque::new(),
+            decision: Decision::default(),
+            acks: Vec::new(),
+            lazy: Vec::new(),
+            slice: None,
+            is_cached: false,
+            is_queued: false,
+            is_recovered: false,
+            arming: Arming::Unneeded,
+            armed_wake: None,
+            waiters: Vec::new(),
+            outcome: None,
+            rounds: 0,
+            unsnapped: 0,
+            needs_instance: false,
+            stuck_turn: None,
+            damage: None,
+        }
+    }
+
+    pub(crate) fn is(&self, run: &RunRef) -> bool {
+        run.run_id.is_none_or(|id| id == self.row.run_id)
+    }
+
+    /// Whether its state may leave memory: everything in it is on disk or on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.slice.is_none()
+            && self.mailbox.is_empty()
+            && self.decision.records.is_empty()
+            && self.lazy.is_empty()
+            && self.acks.is_empty()
+            && !self.is_queued
+            && !self.is_cached
+            && self.outcome.is_none()
+    }
+}

@@ -1,0 +1,93 @@
+//! The letter box of a shard: any thread puts mail in, the engine thread takes all of it at once
+//! and sleeps when there is none.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::Sleep;
+use crate::mail::Mail;
+
+/// Mail for one shard.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    mail: Vec<Mail>,
+    /// Waking somebody who does not sleep would cost a system call for nothing.
+    is_asleep: bool,
+    /// Somebody wants the engine thread to look, without mail.
+    is_rung: bool,
+}
+
+impl Inbox {
+    /// Puts one piece of mail in.
+    pub fn put(&self, mail: Mail) {
+        let mut state = self.lock();
+        state.mail.push(mail);
+        self.wake(state);
+    }
+
+    /// Makes the engine thread look.
+    pub fn ring(&self) {
+        let mut state = self.lock();
+        state.is_rung = true;
+        self.wake(state);
+    }
+
+    /// Takes all mail; `into` is emptied first and its space is kept for the next round.
+    pub fn take(&self, into: &mut Vec<Mail>) {
+        into.clear();
+        let mut state = self.lock();
+        state.is_rung = false;
+        std::mem::swap(&mut state.mail, into);
+    }
+
+    /// Sleeps until there is mail, the bell rings, or the time is over.
+    pub fn sleep(&self, sleep: Sleep) {
+        let limit = match sleep {
+            Sleep::No => return,
+            Sleep::UntilMail => None,
+            Sleep::AtMost(limit) => Some(limit),
+        };
+        let mut state = self.lock();
+        if !state.mail.is_empty() || state.is_rung {
+            return;
+        }
+        state.is_asleep = true;
+        state = self.wait(state, limit);
+        state.is_asleep = false;
+    }
+
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        limit: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        match limit {
+            None => self
+                .bell
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(limit) => {
+                let waited = self.bell.wait_timeout(state, limit);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
+    fn wake(&self, state: MutexGuard<'_, State>) {
+        let is_asleep = state.is_asleep;
+        drop(state);
+        if is_asleep {
+            self.bell.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

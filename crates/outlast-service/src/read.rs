@@ -1,0 +1,146 @@
+//! Reading runs back: state, events, outcomes and descriptions, with damage named.
+
+use outlast_engine::{Run, close, describe};
+use outlast_model::id::RequestId;
+use outlast_model::task::RunNo;
+use outlast_model::view::{Description, RunOutcome, RunRef, Summary};
+use outlast_model::{Event, EventKind, Record, Refusal, record};
+
+use crate::store::{Attention, Loaded, ReadError, RunRow, Store};
+
+/// The store cannot answer now.
+pub(crate) fn unavailable(error: ReadError) -> Refusal {
+    Refusal::Unavailable {
+        reason: error.to_string(),
+    }
+}
+
+/// A run's state.
+pub(crate) fn load(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, String> {
+    let loaded = store.load(no).map_err(|e| e.to_string())?;
+    fold(&loaded, shard)
+}
+
+fn fold(loaded: &Loaded, shard: u32) -> Result<Run, String> {
+    let snapshot = loaded.snapshot.as_ref().map(|(_, bytes)| bytes.as_slice());
+    let mut run = Run::load(snapshot, &loaded.blobs).map_err(|e| e.to_string())?;
+    run.placed(shard, loaded.row.no, loaded.row.state.bytes);
+    if run.events() != loaded.row.state.events {
+        return Err(format!(
+            "its row says {} events, its blobs have {}",
+            loaded.row.state.events,
+            run.events()
+        ));
+    }
+    Ok(run)
+}
+
+/// A run's history.
+pub(crate) fn events(store: &dyn Store, no: RunNo) -> Result<Vec<Event>, String> {
+    let blobs = store.history(no).map_err(|e| e.to_string())?;
+    decode(&blobs)
+}
+
+fn decode(blobs: &[Vec<u8>]) -> Result<Vec<Event>, String> {
+    let mut events = Vec::new();
+    for blob in blobs {
+        for record in record::decode(blob).map_err(|e| e.to_string())? {
+            if let Record::Event(event) = record {
+                events.push(event);
+            }
+        }
+    }
+    Ok(events)
+}
+
+/// The request that started a run.
+pub(crate) fn start_request_id(store: &dyn Store, no: RunNo) -> Option<RequestId> {
+    let blobs = store.history(no).ok()?;
+    let first = record::decode(blobs.first()?).ok()?;
+    match first.first()? {
+        Record::Event(Event {
+            kind: EventKind::Started(started),
+            ..
+        }) => started.request_id.clone(),
+        Record::Event(_) | Record::Fact(_) => None,
+    }
+}
+
+/// The row of a run that is not open in memory.
+pub(crate) fn row_of(store: &dyn Store, run: &RunRef) -> Result<RunRow, Refusal> {
+    let missing = || Refusal::NotFound {
+        what: run.workflow_id.as_str().to_owned(),
+    };
+    match run.run_id {
+        None => {
+            let rows = store.find(&run.workflow_id, 1).map_err(unavailable)?;
+            rows.into_iter().next().ok_or_else(missing)
+        }
+        Some(id) => {
+            let row = store.find_run(id).map_err(unavailable)?;
+            row.filter(|row| row.workflow_id == run.workflow_id)
+                .ok_or_else(|| Refusal::NotFound {
+                    what: id.to_string(),
+                })
+        }
+    }
+}
+
+/// Why a message to a run that is not open is refused.
+pub(crate) fn not_open(store: &dyn Store, run: &RunRef) -> Refusal {
+    match row_of(store, run) {
+        Ok(row) => Refusal::RunClosed {
+            workflow_id: row.workflow_id,
+            run_id: row.run_id,
+            status: row.state.status,
+        },
+        Err(refusal) => refusal,
+    }
+}
+
+/// How a run ended.
+pub(crate) fn outcome(store: &dyn Store, no: RunNo) -> Result<RunOutcome, Refusal> {
+    let events = events(store, no).map_err(|reason| Refusal::Unavailable { reason })?;
+    let last = events.last().and_then(|event| close::outcome(&event.kind));
+    last.ok_or_else(|| Refusal::NotFound {
+        what: no.0.to_string(),
+    })
+}
+
+/// A run that is not in memory, described from the store.
+pub(crate) fn describe(store: &dyn Store, run: &RunRef) -> Result<Description, Refusal> {
+    let row = row_of(store, run)?;
+    let broken = |reason| Refusal::Quarantined {
+        run_id: row.run_id,
+        reason,
+    };
+    let state = load(store, row.no, 0).map_err(broken)?;
+    let outcome = match row.state.status.is_open() {
+        true => None,
+        false => Some(outcome(store, row.no)?),
+    };
+    Ok(Description {
+        summary: summary(&row),
+        input: state.started().input.clone(),
+        outcome,
+        waiting: describe::waiting(&state),
+        trouble: describe::trouble(&state),
+    })
+}
+
+/// A row as a line of a list.
+pub(crate) fn summary(row: &RunRow) -> Summary {
+    Summary {
+        workflow_id: row.workflow_id.clone(),
+        run_id: row.run_id,
+        workflow_type: row.workflow_type.clone(),
+        queue: row.queue.clone(),
+        status: row.state.status,
+        is_blocked: row.state.attention.has(Attention::BLOCKED),
+        started: row.started,
+        closed: row.state.closed,
+        events: row.state.events,
+        bytes: row.state.bytes,
+        wake: row.state.wake,
+    }
+}

@@ -1,0 +1,389 @@
+//! The service: shards, the writer, and the store they share, behind calls that any thread may
+//! make.
+//!
+//! An engine thread calls [`Service::next`] and [`Service::complete`]; both work on the calling
+//! thread. Clients put mail into a shard's inbox and are answered when it is durable.
+
+mod commit;
+mod frontend;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use outlast_model::id::{Incarnation, RunId, WorkflowId};
+use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
+use outlast_model::{Failure, Payload};
+
+use crate::clock::{Clock, Sleep};
+use crate::inbox::Inbox;
+use crate::mail::Mail;
+use crate::outlet::{Capabilities, Outlet};
+use crate::points;
+use crate::shard::{Driver, Numbers, Parts, Shard, Turn};
+use crate::store::{ReadError, RunRow, Store};
+use crate::writer::Queue;
+
+/// Hand a batch over when it has so many commits, even if there is more to do.
+const HAND_OVER: usize = 128;
+
+/// What a service is made with.
+#[derive(Clone)]
+pub struct Setup {
+    /// Where runs live.
+    pub store: Arc<dyn Store>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Whoever runs attempts.
+    pub outlet: Arc<dyn Outlet>,
+    /// What can be run here.
+    pub capabilities: Capabilities,
+    /// How many shards; one per two cores.
+    pub shards: usize,
+}
+
+impl std::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup")
+            .field("shards", &self.shards)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an engine thread does next.
+#[derive(Debug)]
+pub enum Next {
+    /// Run a slice, or forget an instance.
+    Turn(Turn),
+    /// Another thread drives the shard now.
+    Replaced,
+    /// The service has shut down.
+    Shutdown,
+}
+
+/// One shard with its letter box.
+struct Cell {
+    seat: Mutex<Seat>,
+    inbox: Inbox,
+    durable: Arc<AtomicU64>,
+    /// Somebody waits for a commit to become durable: ring when one is.
+    wants_notice: AtomicBool,
+    generation: AtomicU64,
+}
+
+/// A shard and which thread drives it.
+struct Seat {
+    shard: Shard,
+    driver: u64,
+    mail: Vec<Mail>,
+}
+
+/// Shards, writer and store.
+pub struct Service {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    outlet: Arc<dyn Outlet>,
+    cells: Vec<Cell>,
+    queue: Queue,
+    is_stopping: AtomicBool,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Groups of commits that reached the disk, and commits in them.
+    groups: AtomicU64,
+    commits: AtomicU64,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service")
+            .field("shards", &self.cells.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// Opens the store and starts the writer thread.
+    ///
+    /// # Errors
+    /// When the store cannot be opened.
+    pub fn open(setup: Setup) -> Result<Arc<Self>, ReadError> {
+        let boot = setup.store.boot()?;
+        let numbers = Arc::new(Numbers::after(boot.last_run, boot.last_commit));
+        let incarnation = new_incarnation();
+        let count = setup.shards.max(1);
+        let mut open = partition(boot.open.clone(), count);
+        let capabilities = Arc::new(setup.capabilities);
+        let cells = (0..count)
+            .map(|index| {
+                let parts = Parts {
+                    index: u32::try_from(index).unwrap_or(u32::MAX),
+                    incarnation,
+                    capabilities: capabilities.clone(),
+                    outlet: setup.outlet.clone(),
+                    numbers: numbers.clone(),
+                };
+                Cell::new(Shard::new(parts, std::mem::take(&mut open[index]), &boot))
+            })
+            .collect();
+        let service = Arc::new(Self {
+            store: setup.store,
+            clock: setup.clock,
+            outlet: setup.outlet,
+            cells,
+            queue: Queue::default(),
+            is_stopping: AtomicBool::new(false),
+            writer: Mutex::new(None),
+            groups: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+        });
+        service.start_writer();
+        Ok(service)
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Takes a shard over. Returns the number of this driver; whoever drove it before is told at
+    /// its next call.
+    pub fn drive(&self, shard: usize) -> u64 {
+        let cell = &self.cells[shard];
+        let mut seat = cell.seat();
+        seat.driver += 1;
+        seat.shard.taken_over();
+        let driver = seat.driver;
+        drop(seat);
+        cell.inbox.ring();
+        driver
+    }
+
+    /// Waits for something to do for this driver of this shard.
+    pub fn next(&self, shard: usize, driver: u64) -> Next {
+        let cell = &self.cells[shard];
+        loop {
+            let mut seat = cell.seat();
+            if seat.driver != driver {
+                return Next::Replaced;
+            }
+            let now = self.clock.now();
+            seat.take_mail(&cell.inbox, now, &*self.store);
+            if seat.shard.batched() >= HAND_OVER
+                && let Some(batch) = seat.shard.take_batch()
+            {
+                drop(seat);
+                self.hand_over(shard, batch);
+                continue;
+            }
+            let is_stopping = self.is_stopping.load(Ordering::Acquire);
+            if !is_stopping && let Some(turn) = seat.shard.next(now, &*self.store) {
+                return Next::Turn(turn);
+            }
+            if let Some(batch) = seat.shard.take_batch() {
+                drop(seat);
+                self.hand_over(shard, batch);
+                continue;
+            }
+            if is_stopping {
+                return Next::Shutdown;
+            }
+            let lull = seat.shard.lull();
+            let is_waiting = seat.shard.is_waiting_for_disk();
+            drop(seat);
+            if is_waiting && !cell.wants_notice.swap(true, Ordering::AcqRel) {
+                // Look once more: what we wait for may have happened before we said so.
+                continue;
+            }
+            match self.clock.lull(lull) {
+                Sleep::No => {}
+                sleep @ (Sleep::UntilMail | Sleep::AtMost(_)) => cell.inbox.sleep(sleep),
+            }
+        }
+    }
+
+    /// The answer to a task.
+    pub fn complete(&self, shard: usize, driver: u64, token: TaskToken, answer: TaskAnswer) {
+        points::pass(match &answer {
+            TaskAnswer::Completed { .. } => "slice.answered",
+            TaskAnswer::Failed { .. } => "slice.failed",
+        });
+        let cell = &self.cells[shard];
+        let mut seat = cell.seat();
+        let is_current = seat.driver == driver;
+        let driver = if is_current {
+            Driver::Current
+        } else {
+            Driver::Replaced
+        };
+        let now = self.clock.now();
+        seat.shard.complete(token, answer, driver, now);
+        drop(seat);
+        if !is_current {
+            cell.inbox.ring();
+        }
+    }
+
+    /// The slice of this task takes long: what it was given is committed now.
+    pub fn go_slow(&self, shard: usize, token: TaskToken) {
+        points::pass("slice.slow");
+        let cell = &self.cells[shard];
+        let now = self.clock.now();
+        let mut seat = cell.seat();
+        seat.shard.go_slow(token, now);
+        let batch = seat.shard.take_batch();
+        drop(seat);
+        if let Some(batch) = batch {
+            // By the writer: the caller may be the thread that must not wait.
+            self.enqueue(shard, batch);
+        }
+        cell.inbox.ring();
+    }
+
+    /// The slice of this task does not come back.
+    pub fn give_up(&self, shard: usize, token: TaskToken, failure: Failure) {
+        let cell = &self.cells[shard];
+        let now = self.clock.now();
+        cell.seat().shard.give_up(token, failure, now);
+        cell.inbox.ring();
+    }
+
+    /// The instance is no longer in memory.
+    pub fn evicted(&self, shard: usize, run_id: RunId) {
+        self.cells[shard].seat().shard.evicted(run_id);
+    }
+
+    /// Something that is not durable woke this run's code.
+    pub fn foreign_wake(&self, run_id: RunId) {
+        for cell in &self.cells {
+            cell.inbox.put(Mail::ForeignWake(run_id));
+        }
+    }
+
+    /// Attempts that ended.
+    pub fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>) {
+        if let [cell] = self.cells.as_slice() {
+            return cell.inbox.put(Mail::Outcomes(outcomes));
+        }
+        for outcome in outcomes {
+            if let Some(cell) = self.cells.get(outcome.token.shard as usize) {
+                cell.inbox.put(Mail::Outcomes(vec![outcome]));
+            }
+        }
+    }
+
+    /// A running attempt reports.
+    pub fn heartbeat(&self, token: AttemptToken, details: Payload) {
+        if let Some(cell) = self.cells.get(token.shard as usize) {
+            cell.inbox.put(Mail::Heartbeat(token, details));
+        }
+    }
+
+    /// Groups of commits that reached the disk, and commits in them.
+    pub fn written(&self) -> (u64, u64) {
+        (
+            self.groups.load(Ordering::Relaxed),
+            self.commits.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Makes every engine thread look: a virtual clock was moved.
+    pub fn look(&self) {
+        for cell in &self.cells {
+            cell.inbox.put(Mail::Look);
+        }
+    }
+
+    /// No new work is handed out; engine threads are told to leave.
+    pub fn shutdown(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        for cell in &self.cells {
+            cell.inbox.ring();
+        }
+    }
+
+    /// After the engine threads left: what is decided is made durable, the store is closed.
+    ///
+    /// # Errors
+    /// When the mark of a clean stop could not be written; nothing is lost by that.
+    pub fn close(&self) -> Result<(), ReadError> {
+        self.queue.stop();
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(writer) = writer {
+            // A writer that panicked has nothing left to say.
+            drop(writer.join());
+        }
+        self.store.close()
+    }
+
+    fn cell_of(&self, workflow_id: &WorkflowId) -> &Cell {
+        &self.cells[shard_of(workflow_id, self.cells.len())]
+    }
+}
+
+impl Cell {
+    fn new(shard: Shard) -> Self {
+        let durable = shard.durable();
+        Self {
+            seat: Mutex::new(Seat {
+                shard,
+                driver: 0,
+                mail: Vec::new(),
+            }),
+            inbox: Inbox::default(),
+            durable,
+            wants_notice: AtomicBool::new(false),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    fn take_mail(&mut self, inbox: &Inbox, now: outlast_model::Timestamp, store: &dyn Store) {
+        let mut mail = std::mem::take(&mut self.mail);
+        inbox.take(&mut mail);
+        for item in mail.drain(..) {
+            points::pass("mail.accepted");
+            self.shard.accept(item, now, store);
+        }
+        self.mail = mail;
+    }
+}
+
+/// Where a workflow id lives: the same for all runs of a chain. FNV-1a, since it must not depend
+/// on the process.
+fn shard_of(workflow_id: &WorkflowId, shards: usize) -> usize {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in workflow_id.as_str().bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    usize::try_from(hash % shards.max(1) as u64).unwrap_or(0)
+}
+
+fn partition(open: Vec<RunRow>, shards: usize) -> Vec<Vec<RunRow>> {
+    let mut parts: Vec<Vec<RunRow>> = (0..shards).map(|_| Vec::new()).collect();
+    for row in open {
+        let shard = shard_of(&row.workflow_id, shards);
+        parts[shard].push(row);
+    }
+    parts
+}
+
+/// A random name for one start of the process, or of the store.
+pub fn new_incarnation() -> Incarnation {
+    Incarnation(random())
+}
+
+/// 128 random bits of the operating system.
+pub fn random() -> u128 {
+    let mut bytes = [0u8; 16];
+    // Without randomness ids would repeat, and fences with them.
+    getrandom::fill(&mut bytes).expect("the operating system has randomness");
+    u128::from_le_bytes(bytes)
+}

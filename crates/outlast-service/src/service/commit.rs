@@ -1,0 +1,210 @@
+//! Batches reach the disk here, and nothing leaves before they have.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use outlast_model::{Refusal, Timestamp};
+
+use super::{Service, new_incarnation, partition};
+use crate::batch::Batch;
+use crate::points;
+use crate::store::{Boot, Commit, CommitError, CommitNo};
+use crate::writer::{LEADER_LIMIT, Parcel};
+
+/// How long nothing is tried after the disk was full, and between tries to reopen the store.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Service {
+    /// A batch leaves the shard: committed right here if the store is idle, else by the writer.
+    pub(super) fn hand_over(&self, shard: usize, batch: Batch) {
+        points::pass("batch.taken");
+        if batch.commits.len() <= LEADER_LIMIT
+            && let Some(lead) = self.queue.lead()
+        {
+            points::pass("leader.before");
+            self.commit(VecDeque::from([Parcel { shard, batch }]));
+            points::pass("leader.after");
+            drop(lead);
+            return;
+        }
+        self.enqueue(shard, batch);
+    }
+
+    pub(super) fn enqueue(&self, shard: usize, batch: Batch) {
+        self.queue.put(Parcel { shard, batch });
+    }
+
+    pub(super) fn start_writer(self: &Arc<Self>) {
+        let service = self.clone();
+        let spawned = std::thread::Builder::new()
+            .name("outlast-writer".into())
+            .spawn(move || {
+                while let Some(parcels) = service.queue.take() {
+                    points::pass("writer.taken");
+                    let count = parcels.len();
+                    let lock = service.queue.commit_lock();
+                    points::pass("writer.before");
+                    service.commit(parcels);
+                    points::pass("writer.after");
+                    service.queue.done(count);
+                    drop(lock);
+                }
+            });
+        if let Ok(handle) = spawned {
+            *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+        }
+    }
+
+    /// Writes the parcels in one transaction and releases what they carry. The caller holds the
+    /// right to commit.
+    fn commit(&self, mut parcels: VecDeque<Parcel>) {
+        self.void_old_lives(&mut parcels);
+        let lasts: Vec<Option<CommitNo>> = parcels.iter().map(|p| p.batch.last()).collect();
+        let mut group: Vec<Commit> = Vec::new();
+        for parcel in &mut parcels {
+            group.append(&mut parcel.batch.commits);
+        }
+        if group.is_empty() {
+            return self.release(parcels, &lasts);
+        }
+        match self.store.commit(&group) {
+            Ok(()) => {
+                self.count(&group);
+                self.release(parcels, &lasts);
+            }
+            Err(CommitError::Conflict { .. }) => self.one_by_one(parcels, group),
+            Err(error @ (CommitError::Full | CommitError::Failed { .. })) => {
+                self.failed(&error, parcels);
+            }
+        }
+    }
+
+    fn count(&self, group: &[Commit]) {
+        self.groups.fetch_add(1, Ordering::Relaxed);
+        self.commits
+            .fetch_add(group.len() as u64, Ordering::Relaxed);
+    }
+
+    fn release(&self, parcels: VecDeque<Parcel>, lasts: &[Option<CommitNo>]) {
+        points::pass("release.before");
+        for (parcel, last) in parcels.iter().zip(lasts) {
+            if let Some(last) = last {
+                self.cells[parcel.shard].durable.fetch_max(last.0, Ordering::AcqRel);
+            }
+        }
+        for parcel in parcels {
+            parcel.batch.release(&*self.outlet);
+            let cell = &self.cells[parcel.shard];
+            if cell.wants_notice.swap(false, Ordering::AcqRel) {
+                cell.inbox.ring();
+            }
+        }
+        points::pass("release.after");
+    }
+
+    /// Batches decided before the shard started over belong to a past that did not happen.
+    fn void_old_lives(&self, parcels: &mut VecDeque<Parcel>) {
+        let is_void = |p: &Parcel| {
+            p.batch.generation != self.cells[p.shard].generation.load(Ordering::Acquire)
+        };
+        if !parcels.iter().any(is_void) {
+            return;
+        }
+        let refusal = Refusal::Indeterminate {
+            reason: "the store was reopened".into(),
+        };
+        let (void, good): (Vec<Parcel>, Vec<Parcel>) =
+            std::mem::take(parcels).into_iter().partition(is_void);
+        for parcel in void {
+            parcel.batch.refuse(&*self.outlet, &refusal);
+        }
+        parcels.extend(good);
+    }
+
+    /// One commit was not as its run is on disk: the others must not suffer for it.
+    fn one_by_one(&self, parcels: VecDeque<Parcel>, group: Vec<Commit>) {
+        let shard = parcels.front().map_or(0, |p| p.shard);
+        let mut whole = Batch {
+            commits: group,
+            ..Batch::default()
+        };
+        for parcel in parcels {
+            whole.effects.extend(parcel.batch.effects);
+            whole.acks.extend(parcel.batch.acks);
+        }
+        let mut conflict = None;
+        for part in whole.split() {
+            match self.store.commit(&part.commits) {
+                Ok(()) => {
+                    self.count(&part.commits);
+                    part.release(&*self.outlet);
+                }
+                Err(error) => {
+                    let refusal = Refusal::Indeterminate {
+                        reason: error.to_string(),
+                    };
+                    part.refuse(&*self.outlet, &refusal);
+                    conflict = Some(error);
+                }
+            }
+        }
+        if let Some(error) = conflict {
+            self.failed(
+                &error,
+                VecDeque::from([Parcel {
+                    shard,
+                    batch: Batch::default(),
+                }]),
+            );
+        }
+    }
+
+    /// The store failed. Never is a sync tried again on the same handle: everything is closed,
+    /// opened anew and loaded again, and callers hear what is known.
+    fn failed(&self, error: &CommitError, parcels: VecDeque<Parcel>) {
+        let refusal = match error {
+            CommitError::Full => Refusal::StoreFull,
+            CommitError::Failed { .. } | CommitError::Conflict { .. } => Refusal::Indeterminate {
+                reason: error.to_string(),
+            },
+        };
+        for parcel in parcels.into_iter().chain(self.queue.drain()) {
+            parcel.batch.refuse(&*self.outlet, &refusal);
+        }
+        let pause = match error {
+            CommitError::Full => Some(self.clock.now().after(PAUSE)),
+            CommitError::Failed { .. } | CommitError::Conflict { .. } => None,
+        };
+        let Some(boot) = self.reopen() else { return };
+        self.start_over(&boot, &refusal, pause);
+    }
+
+    fn reopen(&self) -> Option<Boot> {
+        loop {
+            match self.store.reopen() {
+                Ok(boot) => return Some(boot),
+                Err(_) if self.is_stopping.load(Ordering::Acquire) => return None,
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn start_over(&self, boot: &Boot, refusal: &Refusal, pause: Option<Timestamp>) {
+        let incarnation = new_incarnation();
+        let parts = partition(boot.open.clone(), self.cells.len());
+        for (cell, open) in self.cells.iter().zip(parts) {
+            let mine = Boot {
+                open,
+                ..boot.clone()
+            };
+            let mut seat = cell.seat();
+            seat.shard.start_over(mine, incarnation, refusal, pause);
+            cell.generation
+                .store(seat.shard.generation(), Ordering::Release);
+            drop(seat);
+            cell.inbox.ring();
+        }
+    }
+}

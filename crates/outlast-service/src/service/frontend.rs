@@ -1,0 +1,165 @@
+//! What clients ask for: checked, then put into the right inbox, or read from the store.
+
+use outlast_engine::Input;
+use outlast_model::id::WorkflowId;
+use outlast_model::start::{StartReply, StartRequest};
+use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
+use outlast_model::{Event, Payload, Refusal, RequestId, SignalName, limits};
+
+use super::Service;
+use crate::mail::{Mail, Reply};
+use crate::read;
+
+impl Service {
+    /// Starts a run; `reply` hears when it is durable, `wait` when it has ended.
+    pub fn start(
+        &self,
+        request: StartRequest,
+        reply: Reply<StartReply>,
+        wait: Option<Reply<RunOutcome>>,
+    ) {
+        if let Err(refusal) = check_start(&request) {
+            return reply(Err(refusal));
+        }
+        let cell = self.cell_of(&request.workflow_id);
+        cell.inbox.put(Mail::Start {
+            request: Box::new(request),
+            reply,
+            wait,
+        });
+    }
+
+    /// Waits for the end of a run.
+    pub fn result(&self, run: RunRef, reply: Reply<RunOutcome>) {
+        self.cell_of(&run.workflow_id)
+            .inbox
+            .put(Mail::Wait { run, reply });
+    }
+
+    /// Sends a message.
+    pub fn signal(
+        &self,
+        run: RunRef,
+        name: SignalName,
+        input: Payload,
+        request_id: Option<RequestId>,
+        reply: Reply<()>,
+    ) {
+        let checked = check_id("signal name", name.as_str())
+            .and_then(|()| check_size("signal", &run.workflow_id, &input))
+            .and_then(|()| check_request(request_id.as_ref()));
+        match checked {
+            Ok(()) => self.message(
+                run,
+                Input::Signal {
+                    name,
+                    input,
+                    request_id,
+                },
+                reply,
+            ),
+            Err(refusal) => reply(Err(refusal)),
+        }
+    }
+
+    /// Asks a run to stop.
+    pub fn cancel(
+        &self,
+        run: RunRef,
+        reason: String,
+        request_id: Option<RequestId>,
+        reply: Reply<()>,
+    ) {
+        match check_request(request_id.as_ref()) {
+            Ok(()) => self.message(run, Input::Cancel { reason, request_id }, reply),
+            Err(refusal) => reply(Err(refusal)),
+        }
+    }
+
+    /// Ends a run at once.
+    pub fn terminate(&self, run: RunRef, reason: String, reply: Reply<()>) {
+        self.message(run, Input::Terminate { reason }, reply);
+    }
+
+    /// Lets a blocked run try again.
+    pub fn retry(&self, run: RunRef, reply: Reply<()>) {
+        self.message(run, Input::Retry, reply);
+    }
+
+    /// How a run stands.
+    pub fn describe(&self, run: RunRef, reply: Reply<Description>) {
+        self.cell_of(&run.workflow_id)
+            .inbox
+            .put(Mail::Describe { run, reply });
+    }
+
+    /// A run's history, as far as it is durable.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`] or [`Refusal::Quarantined`].
+    pub fn history(&self, run: &RunRef) -> Result<Vec<Event>, Refusal> {
+        let row = read::row_of(&*self.store, run)?;
+        read::events(&*self.store, row.no).map_err(|reason| Refusal::Quarantined {
+            run_id: row.run_id,
+            reason,
+        })
+    }
+
+    /// Runs that match, newest first.
+    ///
+    /// # Errors
+    /// [`Refusal::Unavailable`] when the store cannot be read.
+    pub fn list(&self, filter: &ListFilter) -> Result<Vec<Summary>, Refusal> {
+        let rows = self.store.list(filter).map_err(read::unavailable)?;
+        Ok(rows.iter().map(read::summary).collect())
+    }
+
+    fn message(&self, run: RunRef, input: Input, reply: Reply<()>) {
+        self.cell_of(&run.workflow_id)
+            .inbox
+            .put(Mail::Message { run, input, reply });
+    }
+}
+
+fn check_start(request: &StartRequest) -> Result<(), Refusal> {
+    check_id("workflow id", request.workflow_id.as_str())?;
+    check_id("workflow type", request.workflow_type.as_str())?;
+    check_id("task queue", request.queue.as_str())?;
+    check_request(request.request_id.as_ref())?;
+    check_size("input", &request.workflow_id, &request.input)
+}
+
+fn check_request(request_id: Option<&RequestId>) -> Result<(), Refusal> {
+    request_id.map_or(Ok(()), |id| check_id("request id", id.as_str()))
+}
+
+fn check_size(
+    what: &'static str,
+    workflow_id: &WorkflowId,
+    payload: &Payload,
+) -> Result<(), Refusal> {
+    let (size, limit) = (payload.size(), limits::PAYLOAD_BYTES);
+    if size <= limit {
+        return Ok(());
+    }
+    Err(Refusal::TooLarge {
+        what,
+        workflow_id: workflow_id.clone(),
+        size,
+        limit,
+    })
+}
+
+fn check_id(what: &'static str, value: &str) -> Result<(), Refusal> {
+    let why = if value.is_empty() {
+        "it is empty"
+    } else if value.len() > limits::ID_BYTES {
+        "it has more than 1,000 bytes"
+    } else if value.chars().any(char::is_control) {
+        "it has control characters"
+    } else {
+        return Ok(());
+    };
+    let value = value.chars().take(60).collect();
+    Err(Refusal::InvalidId { what, value, why })
+}

@@ -1,0 +1,389 @@
+//! A shard: the runs of a part of all workflow ids, their mailboxes and their clocks.
+//!
+//! Plain data without threads or I/O of its own: an engine thread drives it, and so does the
+//! simulator. One turn goes: [mail arrives](intake), a run is [visited](visit) (loaded, its
+//! stimuli applied), its code gets a [slice](slice), the answer is applied, and all of it is
+//! [sealed](seal) into a commit of the current batch. Nothing leaves before the batch is durable.
+//!
+//! In memory it is ahead of the disk: the next slice of a run may run on state that is still
+//! being written. A commit that fails throws the whole shard back to what is on disk.
+
+mod attempt;
+mod intake;
+mod recover;
+mod seal;
+mod slice;
+mod visit;
+
+pub use slice::Driver;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use outlast_model::id::{Incarnation, RunId, Seq, WorkflowId};
+use outlast_model::task::{AttemptKind, RunNo, WorkflowTask};
+use outlast_model::{Timestamp, planted};
+
+use crate::batch::Batch;
+use crate::clock::Lull;
+use crate::entry::{Arming, Entry};
+use crate::outlet::{Capabilities, Outlet};
+use crate::store::{Attention, Boot, CommitNo, RunRow, Store};
+
+/// Counters that all shards of a store share.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    run: AtomicU64,
+    commit: AtomicU64,
+}
+
+impl Numbers {
+    /// Counting on from the highest numbers in use.
+    pub fn after(run: RunNo, commit: CommitNo) -> Self {
+        Self {
+            run: AtomicU64::new(run.0),
+            commit: AtomicU64::new(commit.0),
+        }
+    }
+
+    fn next_run(&self) -> RunNo {
+        RunNo(self.run.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn next_commit(&self) -> CommitNo {
+        CommitNo(self.commit.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// What an engine thread does next.
+#[derive(Debug)]
+pub enum Turn {
+    /// Run a slice.
+    Task(Box<WorkflowTask>),
+    /// Forget an instance.
+    Evict(RunId),
+}
+
+/// What a shard is made with.
+#[derive(Clone)]
+pub struct Parts {
+    /// Which shard.
+    pub index: u32,
+    /// This process.
+    pub incarnation: Incarnation,
+    /// What can be run here.
+    pub capabilities: Arc<Capabilities>,
+    /// Where effects go.
+    pub outlet: Arc<dyn Outlet>,
+    /// Shared counters.
+    pub numbers: Arc<Numbers>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts")
+            .field("incarnation", &self.incarnation)
+            .finish_non_exhaustive()
+    }
+}
+
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// The runs of a part of all workflow ids.
+#[derive(Debug)]
+pub struct Shard {
+    parts: Parts,
+    /// The newest commit of this shard that is durable.
+    durable: Arc<AtomicU64>,
+    runs: Map<RunNo, Box<Entry>>,
+    open_ids: Map<WorkflowId, RunNo>,
+    by_run_id: Map<RunId, RunNo>,
+    ready: VecDeque<RunNo>,
+    wakes: BTreeSet<(Timestamp, RunNo)>,
+    /// Attempts that wait for a slot, in order of arrival.
+    waiting: VecDeque<(RunNo, AttemptKind, Seq)>,
+    batch: Batch,
+    evictions: VecDeque<RunId>,
+    /// Runs that have ended, until that is durable.
+    closing: VecDeque<(CommitNo, RunNo)>,
+    /// Runs that go on when their newest commit is durable.
+    deferred: Vec<(CommitNo, RunNo)>,
+    /// Runs that may have killed the process: one at a time.
+    suspects: VecDeque<RunNo>,
+    suspect: Option<RunNo>,
+    turn: u64,
+    attempts_out: usize,
+    waiters: usize,
+    /// The disk was full: nothing is tried before then.
+    pause_until: Option<Timestamp>,
+    /// Counts how often it started over: batches of an earlier life are void.
+    generation: u64,
+}
+
+impl Shard {
+    /// A shard with these open runs, of a store that was opened like this.
+    pub fn new(parts: Parts, open: Vec<RunRow>, boot: &Boot) -> Self {
+        let mut shard = Self {
+            parts,
+            durable: Arc::new(AtomicU64::new(boot.last_commit.0)),
+            runs: Map::default(),
+            open_ids: Map::default(),
+            by_run_id: Map::default(),
+            ready: VecDeque::new(),
+            wakes: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            batch: Batch::default(),
+            evictions: VecDeque::new(),
+            closing: VecDeque::new(),
+            deferred: Vec::new(),
+            suspects: VecDeque::new(),
+            suspect: None,
+            turn: 0,
+            attempts_out: 0,
+            waiters: 0,
+            pause_until: None,
+            generation: 0,
+        };
+        let arming = if boot.was_clean {
+            Arming::Unneeded
+        } else {
+            Arming::Needed
+        };
+        shard.settle_in(open, arming);
+        shard
+    }
+
+    fn settle_in(&mut self, open: Vec<RunRow>, arming: Arming) {
+        for row in open {
+            let no = row.no;
+            self.open_ids.insert(row.workflow_id.clone(), no);
+            self.by_run_id.insert(row.run_id, no);
+            let (wake, attention) = (row.state.wake, row.state.attention);
+            let mut entry = Box::new(Entry::new(row));
+            entry.arming = arming;
+            self.arm(&mut entry, wake);
+            if !attention.is_none() {
+                self.enqueue(&mut entry);
+            }
+            self.runs.insert(no, entry);
+        }
+    }
+
+    /// Says how far the disk is: stored by whoever commits.
+    pub fn durable(&self) -> Arc<AtomicU64> {
+        self.durable.clone()
+    }
+
+    /// The next thing for an engine thread to do, if there is any.
+    pub fn next(&mut self, now: Timestamp, store: &dyn Store) -> Option<Turn> {
+        if self.is_paused(now) {
+            return None;
+        }
+        self.settle();
+        self.wake_due(now);
+        loop {
+            if let Some(run_id) = self.evictions.pop_front() {
+                return Some(Turn::Evict(run_id));
+            }
+            let no = self.ready.pop_front()?;
+            if let Some(task) = self.visit(no, now, store) {
+                return Some(Turn::Task(Box::new(task)));
+            }
+        }
+    }
+
+    /// Everything decided so far, to be committed.
+    pub fn take_batch(&mut self) -> Option<Batch> {
+        if self.batch.is_empty() {
+            return None;
+        }
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.generation = self.generation;
+        Some(batch)
+    }
+
+    /// How often it started over.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Commits that wait to be handed over.
+    pub fn batched(&self) -> usize {
+        self.batch.commits.len()
+    }
+
+    /// Whether somebody waits for a commit to become durable.
+    pub fn is_waiting_for_disk(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// What the clock needs to know when there is nothing to do.
+    pub fn lull(&self) -> Lull {
+        let wake = self.wakes.first().map(|(time, _)| *time);
+        let due = self.pause_until.or(wake);
+        Lull {
+            due,
+            attempts_out: self.attempts_out,
+            waiters: self.waiters,
+        }
+    }
+
+    /// Open runs it holds.
+    pub fn open_runs(&self) -> usize {
+        self.open_ids.len()
+    }
+
+    /// The store numbers of the runs it holds, for an auditor.
+    pub fn numbers(&self) -> Vec<RunNo> {
+        let mut all: Vec<RunNo> = self.runs.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The instance of this run is no longer in the worker's memory.
+    pub fn evicted(&mut self, run_id: RunId) {
+        let Some(no) = self.by_run_id.get(&run_id).copied() else {
+            return;
+        };
+        let Some(entry) = self.runs.get_mut(&no) else {
+            return;
+        };
+        entry.is_cached = false;
+        if entry.is_idle() {
+            entry.run = None;
+        }
+    }
+
+    /// Another thread drives the shard: no instance but that of a slice under way is left.
+    pub fn taken_over(&mut self) {
+        let all = self.numbers();
+        for no in all {
+            if let Some(entry) = self.runs.get_mut(&no) {
+                entry.is_cached = false;
+                if entry.is_idle() {
+                    entry.run = None;
+                }
+            }
+        }
+        self.evictions.clear();
+    }
+
+    fn is_paused(&mut self, now: Timestamp) -> bool {
+        match self.pause_until {
+            Some(until) if now < until => true,
+            Some(_) => {
+                self.pause_until = None;
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// What became durable since the last look: ended runs leave, deferred ones go on.
+    fn settle(&mut self) {
+        let durable = self.durable_no();
+        while let Some((commit, no)) = self.closing.front().copied() {
+            if commit > durable {
+                break;
+            }
+            self.closing.pop_front();
+            self.forget(no);
+        }
+        let mut index = 0;
+        while index < self.deferred.len() {
+            let (commit, no) = self.deferred[index];
+            if commit > durable {
+                index += 1;
+                continue;
+            }
+            self.deferred.swap_remove(index);
+            self.enqueue_no(no);
+        }
+    }
+
+    fn forget(&mut self, no: RunNo) {
+        let Some(entry) = self.runs.remove(&no) else {
+            return;
+        };
+        if self.by_run_id.get(&entry.row.run_id) == Some(&no) {
+            self.by_run_id.remove(&entry.row.run_id);
+        }
+        self.refuse_mail(*entry);
+    }
+
+    fn wake_due(&mut self, now: Timestamp) {
+        while let Some((time, no)) = self.wakes.first().copied() {
+            if time > now {
+                return;
+            }
+            self.wakes.pop_first();
+            if let Some(entry) = self.runs.get_mut(&no) {
+                entry.armed_wake = None;
+            }
+            self.enqueue_no(no);
+        }
+    }
+
+    fn arm(&mut self, entry: &mut Entry, wake: Option<Timestamp>) {
+        if entry.armed_wake == wake {
+            return;
+        }
+        if let Some(old) = entry.armed_wake.take() {
+            self.wakes.remove(&(old, entry.row.no));
+        }
+        if let Some(time) = wake {
+            self.wakes.insert((time, entry.row.no));
+        }
+        entry.armed_wake = wake;
+    }
+
+    fn enqueue(&mut self, entry: &mut Entry) {
+        if !entry.is_queued {
+            entry.is_queued = true;
+            self.ready.push_back(entry.row.no);
+        }
+    }
+
+    fn enqueue_no(&mut self, no: RunNo) {
+        if let Some(entry) = self.runs.get_mut(&no)
+            && !entry.is_queued
+        {
+            entry.is_queued = true;
+            self.ready.push_back(no);
+        }
+    }
+
+    fn durable_no(&self) -> CommitNo {
+        CommitNo(self.durable.load(Ordering::Acquire))
+    }
+
+    fn is_durable(&self, commit: CommitNo) -> bool {
+        commit <= self.durable_no()
+    }
+
+    fn has_planted(bug: planted::Bug) -> bool {
+        planted::is_planted(bug)
+    }
+}
+
+/// Why a row must be looked at when the store is opened.
+fn attention(run: &outlast_engine::Run) -> Attention {
+    let mut all = Attention::default();
+    match run.task().streak() {
+        Some(streak) if streak.next_try.is_none() => all = all.with(Attention::BLOCKED),
+        Some(_) => all = all.with(Attention::TASK),
+        None if run.task().is_pending() => all = all.with(Attention::TASK),
+        None => {}
+    }
+    if run.activities().next().is_some() {
+        all = all.with(Attention::ATTEMPTS);
+    }
+    if run.steps().next().is_some() {
+        all = all.with(Attention::STEPS);
+    }
+    if run.crashes() > 0 {
+        all = all.with(Attention::ARMED);
+    }
+    all
+}

@@ -1,0 +1,139 @@
+//! Attempts and slots: an attempt that may start gets a slot in the commit that makes it
+//! possible, or waits for one.
+
+use outlast_engine::{Effect, Input, Run};
+use outlast_model::task::{AttemptKind, RunNo};
+use outlast_model::{Record, Seq, Timestamp};
+
+use super::Shard;
+use crate::entry::Entry;
+use crate::points;
+
+impl Shard {
+    /// Hands out what the decision made ready, as far as there are slots.
+    pub(super) fn hand_out_ready(&mut self, entry: &mut Entry, now: Timestamp) {
+        let ready = std::mem::take(&mut entry.decision.ready);
+        for (kind, seq) in ready {
+            let Some(run) = entry.run.as_ref() else {
+                return;
+            };
+            if !self.can_run(run, kind, seq) {
+                continue;
+            }
+            if kind == AttemptKind::Step && !entry.is_cached && entry.needs_instance {
+                // Its code comes with the instance; see `hand_out_steps`.
+                continue;
+            }
+            if self.is_waiting_empty(kind) && self.parts.outlet.take_slot(kind) {
+                self.hand_out_one(entry, kind, seq, now);
+            } else {
+                self.waiting.push_back((entry.row.no, kind, seq));
+            }
+        }
+    }
+
+    /// The instance is back: all its steps that wait are handed out.
+    pub(super) fn hand_out_steps(&mut self, entry: &mut Entry, now: Timestamp) {
+        let Some(run) = entry.run.as_ref() else {
+            return;
+        };
+        let waiting: Vec<Seq> = run
+            .steps()
+            .filter(|(_, step)| {
+                matches!(step.state, outlast_engine::step::State::Waiting { due, .. } if due <= now)
+            })
+            .map(|(seq, _)| seq)
+            .collect();
+        entry
+            .decision
+            .ready
+            .extend(waiting.into_iter().map(|seq| (AttemptKind::Step, seq)));
+        self.hand_out_ready(entry, now);
+    }
+
+    /// Slots became free: those who wait get them, first come first served.
+    pub(super) fn feed_slots(&mut self, now: Timestamp) {
+        while let Some((no, kind, seq)) = self.waiting.front().copied() {
+            if !self.wants_slot(no, kind, seq) {
+                self.waiting.pop_front();
+                continue;
+            }
+            if !self.parts.outlet.take_slot(kind) {
+                return;
+            }
+            self.waiting.pop_front();
+            let Some(mut entry) = self.runs.remove(&no) else {
+                continue;
+            };
+            let is_alone = entry.decision.records.is_empty() && entry.slice.is_none();
+            self.hand_out_one(&mut entry, kind, seq, now);
+            if is_alone {
+                self.seal_hand_out(&mut entry, kind, seq, now);
+            }
+            self.put_back(entry);
+        }
+    }
+
+    fn wants_slot(&self, no: RunNo, kind: AttemptKind, seq: Seq) -> bool {
+        let run = self.runs.get(&no).and_then(|entry| entry.run.as_ref());
+        run.is_some_and(|run| match kind {
+            AttemptKind::Activity => run.activity(seq).is_some(),
+            AttemptKind::Step => run.step(seq).is_some(),
+        })
+    }
+
+    fn hand_out_one(&mut self, entry: &mut Entry, kind: AttemptKind, seq: Seq, now: Timestamp) {
+        let incarnation = self.parts.incarnation;
+        let before = entry.decision.effects.len();
+        self.apply_input(
+            entry,
+            Input::HandOut {
+                kind,
+                seq,
+                incarnation,
+            },
+            now,
+        );
+        if entry.decision.effects.len() > before {
+            points::pass("attempt.handed-out");
+            self.attempts_out += 1;
+        } else {
+            self.parts.outlet.return_slot(kind);
+        }
+    }
+
+    /// An attempt without a bound keeps its number after a crash, so handing it out needs no
+    /// commit of its own; a bounded one is recorded first.
+    fn seal_hand_out(&mut self, entry: &mut Entry, kind: AttemptKind, seq: Seq, now: Timestamp) {
+        let is_bounded = entry
+            .run
+            .as_ref()
+            .is_some_and(|run| is_bounded(run, kind, seq));
+        if is_bounded {
+            return self.seal(entry, now);
+        }
+        let records: Vec<Record> = std::mem::take(&mut entry.decision.records);
+        let effects: Vec<Effect> = std::mem::take(&mut entry.decision.effects);
+        points::pass("attempt.lazy");
+        entry.lazy.extend(records);
+        let no = entry.row.no;
+        self.batch
+            .effects
+            .extend(effects.into_iter().map(|effect| (no, effect)));
+        let wake = entry.run.as_ref().and_then(Run::wake);
+        self.arm(entry, wake);
+    }
+
+    fn is_waiting_empty(&self, kind: AttemptKind) -> bool {
+        !self.waiting.iter().any(|(_, waiting, _)| *waiting == kind)
+    }
+}
+
+fn is_bounded(run: &Run, kind: AttemptKind, seq: Seq) -> bool {
+    match kind {
+        AttemptKind::Activity => run
+            .activity(seq)
+            .is_some_and(|a| a.scheduled.options.retry.is_bounded()),
+        AttemptKind::Step => run.step(seq).is_some_and(|s| s.options.retry.is_bounded()),
+    }
+}

@@ -1,0 +1,399 @@
+//! Mail arrives: starts are decided, messages go to the mailbox of their run.
+
+use outlast_engine::start::{self, Existing};
+use outlast_engine::{Decision, Input, Run, describe};
+use outlast_model::id::{Epoch, Version};
+use outlast_model::start::{ReusePolicy, StartReply, StartRequest};
+use outlast_model::task::{AttemptKind, AttemptOutcome, RunNo};
+use outlast_model::view::{Description, RunOutcome, RunRef};
+use outlast_model::{Refusal, Status, Timestamp};
+
+use super::Shard;
+use crate::entry::{Entry, Letter};
+use crate::mail::{Ack, Mail, Reply};
+use crate::points;
+use crate::read;
+use crate::store::{Attention, CommitNo, RowState, RunRow, Store};
+
+impl Shard {
+    /// Takes in one piece of mail.
+    pub fn accept(&mut self, mail: Mail, now: Timestamp, store: &dyn Store) {
+        match mail {
+            Mail::Start {
+                request,
+                reply,
+                wait,
+            } => self.start(*request, reply, wait, now, store),
+            Mail::Message { run, input, reply } => self.message(&run, input, reply, now, store),
+            Mail::Wait { run, reply } => self.wait(&run, reply, store),
+            Mail::Describe { run, reply } => self.describe(&run, reply, store),
+            Mail::Outcomes(outcomes) => {
+                for outcome in outcomes {
+                    self.outcome(outcome);
+                }
+                self.feed_slots(now);
+            }
+            Mail::Heartbeat(token, details) => {
+                self.deliver(
+                    token.run,
+                    Letter {
+                        input: Input::Heartbeat { token, details },
+                        reply: None,
+                    },
+                );
+            }
+            Mail::ForeignWake(run_id) => {
+                if let Some(no) = self.by_run_id.get(&run_id).copied() {
+                    self.deliver(
+                        no,
+                        Letter {
+                            input: Input::ForeignWake,
+                            reply: None,
+                        },
+                    );
+                }
+            }
+            Mail::Look => {}
+        }
+    }
+
+    fn start(
+        &mut self,
+        request: StartRequest,
+        reply: Reply<StartReply>,
+        wait: Option<Reply<RunOutcome>>,
+        now: Timestamp,
+        store: &dyn Store,
+    ) {
+        if let Err(refusal) = self.may_start(&request, now) {
+            return reply(Err(refusal));
+        }
+        let existing = match self.existing(&request, store) {
+            Ok(existing) => existing,
+            Err(refusal) => return reply(Err(refusal)),
+        };
+        match start::decide(&request, existing.as_ref().map(|(existing, _)| existing)) {
+            start::Verdict::Refuse(refusal) => reply(Err(refusal)),
+            start::Verdict::Attach => {
+                if let Some((existing, no)) = existing {
+                    self.attach(no, &existing, reply, wait, store);
+                }
+            }
+            start::Verdict::TerminateThenStart => {
+                if let Some((_, no)) = existing {
+                    let reason = "replaced by a new start of the same id".into();
+                    self.terminate(no, reason, None, now, store);
+                }
+                self.begin(request, reply, wait, now);
+            }
+            start::Verdict::Start => self.begin(request, reply, wait, now),
+        }
+    }
+
+    fn may_start(&self, request: &StartRequest, now: Timestamp) -> Result<(), Refusal> {
+        if self.pause_until.is_some_and(|until| now < until) {
+            return Err(Refusal::StoreFull);
+        }
+        let capabilities = &self.parts.capabilities;
+        let is_served = capabilities.queues.contains(&request.queue);
+        if is_served && !capabilities.workflows.contains(&request.workflow_type) {
+            let name = request.workflow_type.as_str().to_owned();
+            return Err(Refusal::NotRegistered {
+                kind: "workflow",
+                name,
+            });
+        }
+        Ok(())
+    }
+
+    /// The newest run of the id. Ended ones are looked up only if the answer could depend on it.
+    fn existing(
+        &self,
+        request: &StartRequest,
+        store: &dyn Store,
+    ) -> Result<Option<(Existing, RunNo)>, Refusal> {
+        let same = |id: Option<&outlast_model::RequestId>| {
+            request.request_id.is_some() && request.request_id.as_ref() == id
+        };
+        if let Some(no) = self.open_ids.get(&request.workflow_id).copied() {
+            let entry = self.runs.get(&no);
+            let found = entry.map(|entry| {
+                let is_same_request = match &entry.run {
+                    Some(run) => same(run.started().request_id.as_ref()),
+                    None => same(read::start_request_id(store, no).as_ref()),
+                };
+                let (run_id, status) = (entry.row.run_id, Status::Running);
+                (
+                    Existing {
+                        run_id,
+                        status,
+                        is_same_request,
+                    },
+                    no,
+                )
+            });
+            return Ok(found);
+        }
+        if request.request_id.is_none() && request.reuse == ReusePolicy::AllowDuplicate {
+            return Ok(None);
+        }
+        self.ended(request, store)
+    }
+
+    fn ended(
+        &self,
+        request: &StartRequest,
+        store: &dyn Store,
+    ) -> Result<Option<(Existing, RunNo)>, Refusal> {
+        let is_same = |id: Option<outlast_model::RequestId>| {
+            request.request_id.is_some() && request.request_id == id
+        };
+        // Ended, but not durable yet: the store does not know.
+        let closing = self
+            .closing
+            .iter()
+            .rev()
+            .filter_map(|(_, no)| self.runs.get(no));
+        let unwritten = closing
+            .filter(|e| e.row.workflow_id == request.workflow_id)
+            .max_by_key(|e| e.row.no);
+        if let Some(entry) = unwritten {
+            let id = entry
+                .run
+                .as_ref()
+                .and_then(|r| r.started().request_id.clone());
+            let status = entry.row.state.status;
+            let existing = Existing {
+                run_id: entry.row.run_id,
+                status,
+                is_same_request: is_same(id),
+            };
+            return Ok(Some((existing, entry.row.no)));
+        }
+        let rows = store
+            .find(&request.workflow_id, 1)
+            .map_err(read::unavailable)?;
+        Ok(rows.into_iter().next().map(|row| {
+            let is_same_request =
+                request.request_id.is_some() && is_same(read::start_request_id(store, row.no));
+            let (run_id, status) = (row.run_id, row.state.status);
+            (
+                Existing {
+                    run_id,
+                    status,
+                    is_same_request,
+                },
+                row.no,
+            )
+        }))
+    }
+
+    fn attach(
+        &mut self,
+        no: RunNo,
+        existing: &Existing,
+        reply: Reply<StartReply>,
+        wait: Option<Reply<RunOutcome>>,
+        store: &dyn Store,
+    ) {
+        let answer = StartReply {
+            run_id: existing.run_id,
+            started: false,
+        };
+        self.batch.acks.push((no, Ack::Start(reply, answer)));
+        if let Some(wait) = wait {
+            self.wait_for(no, wait, store);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        request: StartRequest,
+        reply: Reply<StartReply>,
+        wait: Option<Reply<RunOutcome>>,
+        now: Timestamp,
+    ) {
+        let no = self.parts.numbers.next_run();
+        let row = new_row(no, &request, now);
+        let (run_id, workflow_id) = (request.run_id, request.workflow_id.clone());
+        let (mut run, decision): (Run, Decision) = match start::begin(request, now) {
+            Ok(begun) => begun,
+            Err(corrupt) => {
+                let reason = corrupt.to_string();
+                return reply(Err(Refusal::Quarantined { run_id, reason }));
+            }
+        };
+        run.placed(self.parts.index, no, 0);
+        points::pass("start.decided");
+        let mut entry = Box::new(Entry::new(row));
+        entry.run = Some(run);
+        entry.decision = decision;
+        entry.is_recovered = true;
+        entry.acks.push(Ack::Start(
+            reply,
+            StartReply {
+                run_id,
+                started: true,
+            },
+        ));
+        if let Some(wait) = wait {
+            entry.waiters.push(wait);
+            self.waiters += 1;
+        }
+        self.open_ids.insert(workflow_id, no);
+        self.by_run_id.insert(run_id, no);
+        self.enqueue(&mut entry);
+        self.runs.insert(no, entry);
+    }
+
+    fn message(
+        &mut self,
+        run: &RunRef,
+        input: Input,
+        reply: Reply<()>,
+        now: Timestamp,
+        store: &dyn Store,
+    ) {
+        let Some(no) = self.open(run) else {
+            return reply(Err(read::not_open(store, run)));
+        };
+        if let Input::Terminate { reason } = input {
+            // Never queues: a stuck or busy run can always be ended.
+            return self.terminate(no, reason, Some(reply), now, store);
+        }
+        self.deliver(
+            no,
+            Letter {
+                input,
+                reply: Some(reply),
+            },
+        );
+    }
+
+    fn wait(&mut self, run: &RunRef, reply: Reply<RunOutcome>, store: &dyn Store) {
+        if let Some(no) = self.open(run) {
+            return self.wait_for(no, reply, store);
+        }
+        match read::row_of(store, run) {
+            Ok(row) => self.wait_for(row.no, reply, store),
+            Err(refusal) => reply(Err(refusal)),
+        }
+    }
+
+    fn wait_for(&mut self, no: RunNo, reply: Reply<RunOutcome>, store: &dyn Store) {
+        match self.runs.get_mut(&no) {
+            Some(entry) => match &entry.outcome {
+                // Ended, maybe not durable: the answer goes behind what is being written.
+                Some(outcome) => {
+                    let ack = Ack::Closed(reply, outcome.clone());
+                    self.batch.acks.push((no, ack));
+                }
+                None => {
+                    entry.waiters.push(reply);
+                    self.waiters += 1;
+                }
+            },
+            None => reply(read::outcome(store, no)),
+        }
+    }
+
+    fn describe(&mut self, run: &RunRef, reply: Reply<Description>, store: &dyn Store) {
+        let loaded = self
+            .open(run)
+            .and_then(|no| self.runs.get(&no))
+            .and_then(|entry| {
+                let run = entry.run.as_ref()?;
+                Some(Description {
+                    summary: read::summary(&entry.row),
+                    input: run.started().input.clone(),
+                    outcome: entry.outcome.clone(),
+                    waiting: describe::waiting(run),
+                    trouble: describe::trouble(run),
+                })
+            });
+        match loaded {
+            Some(description) => reply(Ok(description)),
+            None => reply(read::describe(store, run)),
+        }
+    }
+
+    fn outcome(&mut self, outcome: AttemptOutcome) {
+        self.attempts_out = self.attempts_out.saturating_sub(1);
+        let no = outcome.token.run;
+        self.deliver(
+            no,
+            Letter {
+                input: Input::Outcome(outcome),
+                reply: None,
+            },
+        );
+    }
+
+    pub(super) fn open(&self, run: &RunRef) -> Option<RunNo> {
+        let no = self.open_ids.get(&run.workflow_id).copied()?;
+        self.runs.get(&no).filter(|entry| entry.is(run)).map(|_| no)
+    }
+
+    pub(super) fn deliver(&mut self, no: RunNo, letter: Letter) {
+        let Some(entry) = self.runs.get_mut(&no) else {
+            if let Some(reply) = letter.reply {
+                reply(Err(Refusal::NotFound {
+                    what: no.0.to_string(),
+                }));
+            }
+            return;
+        };
+        entry.mailbox.push_back(letter);
+        self.enqueue_no(no);
+    }
+
+    /// Everybody who still waits for a run that is gone from memory hears that it has ended.
+    pub(super) fn refuse_mail(&mut self, entry: Entry) {
+        let refusal = Refusal::RunClosed {
+            workflow_id: entry.row.workflow_id,
+            run_id: entry.row.run_id,
+            status: entry.row.state.status,
+        };
+        for letter in entry.mailbox {
+            if let Some(reply) = letter.reply {
+                reply(Err(refusal.clone()));
+            }
+        }
+    }
+
+    /// Whether an attempt of this kind may be handed out here at all.
+    pub(super) fn can_run(&self, run: &Run, kind: AttemptKind, seq: outlast_model::Seq) -> bool {
+        match kind {
+            AttemptKind::Step => true,
+            AttemptKind::Activity => run.activity(seq).is_some_and(|activity| {
+                let capabilities = &self.parts.capabilities;
+                capabilities.queues.contains(&activity.scheduled.queue)
+                    && capabilities
+                        .activities
+                        .contains(&activity.scheduled.activity_type)
+            }),
+        }
+    }
+}
+
+fn new_row(no: RunNo, request: &StartRequest, now: Timestamp) -> RunRow {
+    RunRow {
+        no,
+        workflow_id: request.workflow_id.clone(),
+        run_id: request.run_id,
+        workflow_type: request.workflow_type.clone(),
+        queue: request.queue.clone(),
+        started: now,
+        state: RowState {
+            status: Status::Running,
+            version: Version(0),
+            epoch: Epoch(0),
+            head: CommitNo(0),
+            events: 0,
+            bytes: 0,
+            closed: None,
+            wake: None,
+            attention: Attention::default(),
+        },
+    }
+}

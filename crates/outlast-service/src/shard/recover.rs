@@ -1,0 +1,197 @@
+//! Looking after a run that an earlier process left behind, and starting over after the store
+//! failed.
+
+use outlast_engine::Input;
+use outlast_model::id::Incarnation;
+use outlast_model::task::{RunNo, TaskAnswer};
+use outlast_model::{Failure, Refusal, Timestamp, limits};
+
+use super::Shard;
+use super::visit::is_worth_retrying;
+use crate::entry::{Arming, Entry, Slice};
+use crate::points;
+use crate::store::Boot;
+
+impl Shard {
+    /// Once for each run and process: attempts of other processes are lost, blocks are tried
+    /// again.
+    pub(super) fn recover(&mut self, entry: &mut Entry, now: Timestamp) {
+        if entry.is_recovered {
+            return;
+        }
+        entry.is_recovered = true;
+        let incarnation = self.parts.incarnation;
+        self.apply_input(entry, Input::Recover { incarnation }, now);
+        points::pass("run.recovered");
+        if entry.run.as_ref().is_some_and(is_worth_retrying) {
+            self.apply_input(entry, Input::Retry, now);
+        }
+        if entry
+            .run
+            .as_ref()
+            .is_some_and(|run| run.steps().next().is_some())
+        {
+            entry.needs_instance = true;
+        }
+    }
+
+    /// After an unclean stop: says on disk that this run's code is about to run. `true` when the
+    /// slice may start.
+    pub(super) fn is_armed(&mut self, entry: &mut Entry, now: Timestamp) -> bool {
+        match entry.arming {
+            Arming::Unneeded => true,
+            Arming::Said(commit) => {
+                if self.is_durable(commit) {
+                    return true;
+                }
+                self.deferred.push((commit, entry.row.no));
+                false
+            }
+            Arming::Needed => {
+                let crashes = entry.run.as_ref().map_or(0, outlast_engine::Run::crashes);
+                if crashes >= limits::SLICE_CRASHES {
+                    self.quarantine(entry, crashes, now);
+                    return false;
+                }
+                if crashes > 0 && !self.is_next_suspect(entry.row.no) {
+                    return false;
+                }
+                self.apply_input(entry, Input::ArmSlice, now);
+                self.seal(entry, now);
+                let commit = entry.row.state.head;
+                entry.arming = Arming::Said(commit);
+                self.deferred.push((commit, entry.row.no));
+                false
+            }
+        }
+    }
+
+    /// Runs that may have killed the process are tried one at a time.
+    fn is_next_suspect(&mut self, no: RunNo) -> bool {
+        match self.suspect {
+            Some(other) if other != no => {
+                if !self.suspects.contains(&no) {
+                    self.suspects.push_back(no);
+                }
+                false
+            }
+            Some(_) | None => {
+                self.suspect = Some(no);
+                true
+            }
+        }
+    }
+
+    fn quarantine(&mut self, entry: &mut Entry, crashes: u32, now: Timestamp) {
+        let Some(run) = entry.run.as_mut() else {
+            return;
+        };
+        let started = run.slice_begins(now);
+        let cause = outlast_model::event::TaskFailedCause::Quarantined;
+        let failure = Failure::application(
+            "Quarantined",
+            format!("the process died {crashes} times in a row while this run's code ran"),
+        );
+        entry.arming = Arming::Unneeded;
+        let answer = TaskAnswer::Failed { cause, failure };
+        self.apply_input(entry, Input::Task { started, answer }, now);
+        self.seal(entry, now);
+    }
+
+    /// A slice of this run ended, whichever way.
+    pub(super) fn slice_is_over(&mut self, entry: &mut Entry, _turn: u64) {
+        entry.arming = Arming::Unneeded;
+        if self.suspect == Some(entry.row.no) {
+            self.suspect = None;
+            if let Some(next) = self.suspects.pop_front() {
+                self.enqueue_no(next);
+            }
+        }
+    }
+
+    /// The store failed: everything that was ahead of the disk is thrown away, callers are told,
+    /// and the shard starts over from what is there. Attempts that run belong to the past.
+    pub fn start_over(
+        &mut self,
+        boot: Boot,
+        incarnation: Incarnation,
+        refusal: &Refusal,
+        pause_until: Option<Timestamp>,
+    ) {
+        let batch = std::mem::take(&mut self.batch);
+        batch.refuse(&*self.parts.outlet, refusal);
+        let mut old: Vec<(RunNo, Box<Entry>)> = self.runs.drain().collect();
+        old.sort_unstable_by_key(|(no, _)| *no);
+        let mut waiters = Vec::new();
+        for (no, entry) in old {
+            let (slice, mine) = self.abandon(*entry, refusal);
+            if let Some(slice) = slice {
+                self.turn = self.turn.max(slice.turn);
+            }
+            waiters.push((no, mine));
+        }
+        self.open_ids.clear();
+        self.by_run_id.clear();
+        self.ready.clear();
+        self.wakes.clear();
+        self.waiting.clear();
+        self.closing.clear();
+        self.deferred.clear();
+        self.suspects.clear();
+        self.suspect = None;
+        self.waiters = 0;
+        self.pause_until = pause_until;
+        self.generation += 1;
+        self.parts.incarnation = incarnation;
+        self.durable
+            .store(boot.last_commit.0, std::sync::atomic::Ordering::Release);
+        self.settle_in(boot.open, Arming::Unneeded);
+        self.reattach(waiters, refusal);
+    }
+
+    fn abandon(
+        &mut self,
+        entry: Entry,
+        refusal: &Refusal,
+    ) -> (
+        Option<Slice>,
+        Vec<crate::mail::Reply<outlast_model::view::RunOutcome>>,
+    ) {
+        for letter in entry.mailbox {
+            if let Some(reply) = letter.reply {
+                reply(Err(refusal.clone()));
+            }
+        }
+        for ack in entry.acks {
+            ack.refuse(refusal.clone());
+        }
+        if entry.is_cached || entry.slice.is_some() {
+            self.evictions.push_back(entry.row.run_id);
+        }
+        (entry.slice, entry.waiters)
+    }
+
+    /// Whoever waits for the end of a run goes on waiting if the run is still there.
+    fn reattach(
+        &mut self,
+        waiters: Vec<(
+            RunNo,
+            Vec<crate::mail::Reply<outlast_model::view::RunOutcome>>,
+        )>,
+        refusal: &Refusal,
+    ) {
+        for (no, replies) in waiters {
+            match self.runs.get_mut(&no) {
+                Some(entry) => {
+                    self.waiters += replies.len();
+                    entry.waiters.extend(replies);
+                }
+                None => {
+                    for reply in replies {
+                        reply(Err(refusal.clone()));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What was decided about a run becomes one commit of the current batch, with everything that
+//! leaves once it is durable.
+
+use outlast_engine::Effect;
+use outlast_model::planted::Bug;
+use outlast_model::view::RunOutcome;
+use outlast_model::{Record, Timestamp, limits, record};
+
+use super::{Shard, attention};
+use crate::entry::Entry;
+use crate::mail::Ack;
+use crate::points;
+use crate::store::{Commit, Expect};
+
+impl Shard {
+    /// Seals the entry's decision. Without records there is nothing to write; answers still wait
+    /// for the commits before them.
+    pub(super) fn seal(&mut self, entry: &mut Entry, now: Timestamp) {
+        if entry.damage.is_some() {
+            return self.drop_decision(entry);
+        }
+        if !entry.decision.records.is_empty() {
+            let commit = self.commit_of(entry, now);
+            self.batch.commits.push(commit);
+            points::pass("commit.sealed");
+        }
+        self.release_with(entry);
+        let wake = entry.run.as_ref().and_then(outlast_engine::Run::wake);
+        self.arm(entry, wake);
+    }
+
+    fn commit_of(&mut self, entry: &mut Entry, now: Timestamp) -> Commit {
+        let mut records: Vec<Record> = std::mem::take(&mut entry.lazy);
+        records.append(&mut entry.decision.records);
+        let blob = record::encode(&records);
+        let id = self.parts.numbers.next_commit();
+        let state = &mut entry.row.state;
+        let prev = state.head;
+        let expect = match state.version.0 {
+            0 => Expect::New,
+            _ => Expect::At(state.version, state.epoch),
+        };
+        state.version.0 += 1;
+        state.head = id;
+        state.bytes += blob.len() as u64;
+        let mut snapshot = None;
+        if let Some(run) = entry.run.as_mut() {
+            run.placed(self.parts.index, entry.row.no, state.bytes);
+            state.status = run.status();
+            state.epoch = run.epoch();
+            state.events = run.events();
+            state.wake = run.wake();
+            state.attention = attention(run);
+            if !run.status().is_open() {
+                state.closed = Some(now.max(run.last_event_time()));
+            }
+            entry.unsnapped += 1;
+            if entry.unsnapped >= limits::SNAPSHOT_EVERY_COMMITS && run.status().is_open() {
+                snapshot = Some(run.snapshot());
+                entry.unsnapped = 0;
+            }
+        }
+        Commit {
+            id,
+            prev,
+            expect,
+            row: entry.row.clone(),
+            blob,
+            snapshot,
+        }
+    }
+
+    fn release_with(&mut self, entry: &mut Entry) {
+        let no = entry.row.no;
+        let effects = std::mem::take(&mut entry.decision.effects);
+        for effect in effects {
+            if let Effect::Closed(outcome) = effect {
+                self.closed(entry, outcome);
+                continue;
+            }
+            if Self::has_planted(Bug::EffectBeforeCommit) {
+                self.parts.outlet.release(vec![effect]);
+                continue;
+            }
+            self.batch.effects.push((no, effect));
+        }
+        for ack in entry.acks.drain(..) {
+            if Self::has_planted(Bug::AnswerBeforeCommit) {
+                ack.send();
+                continue;
+            }
+            self.batch.acks.push((no, ack));
+        }
+    }
+
+    /// The run has ended: its id is free, whoever waits is told, and it leaves memory when that
+    /// is durable.
+    fn closed(&mut self, entry: &mut Entry, outcome: RunOutcome) {
+        let no = entry.row.no;
+        if self.open_ids.get(&entry.row.workflow_id) == Some(&no) {
+            self.open_ids.remove(&entry.row.workflow_id);
+        }
+        for wait in entry.waiters.drain(..) {
+            self.waiters = self.waiters.saturating_sub(1);
+            entry.acks.push(Ack::Closed(wait, outcome.clone()));
+        }
+        if entry.is_cached {
+            self.evictions.push_back(entry.row.run_id);
+            entry.is_cached = false;
+        }
+        points::pass("commit.closing");
+        entry.outcome = Some(outcome);
+        self.closing.push_back((entry.row.state.head, no));
+        if !entry.mailbox.is_empty() {
+            self.enqueue(entry);
+        }
+    }
+
+    /// The run contradicts itself: nothing of what was just decided is written, and it is left
+    /// alone from here on.
+    fn drop_decision(&mut self, entry: &mut Entry) {
+        let decision = std::mem::take(&mut entry.decision);
+        for effect in decision.effects {
+            match effect {
+                Effect::StartActivity(task) => self.parts.outlet.return_slot(task.token.kind),
+                Effect::StartStep(task) => self.parts.outlet.return_slot(task.token.kind),
+                Effect::Stop(..) | Effect::Closed(_) => {}
+            }
+        }
+        entry.run = None;
+        self.enqueue(entry);
+    }
+}

@@ -1,0 +1,331 @@
+//! Workflow code gets its turn, and its answer is applied.
+
+use outlast_engine::{Input, Run};
+use outlast_model::event::TaskFailedCause;
+use outlast_model::job::Activation;
+use outlast_model::task::{RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::{Command, Epoch, Event, Failure, Timestamp, limits};
+
+use super::Shard;
+use super::visit::wants_task;
+use crate::entry::{Arming, Entry, Letter, Path, Slice};
+use crate::points;
+use crate::read;
+use crate::store::Store;
+
+/// Whose thread answered a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// The one that drives the shard: it keeps the instance.
+    Current,
+    /// One that was replaced: its instances are gone.
+    Replaced,
+}
+
+impl Shard {
+    /// Gives the run's code a slice if it has something to see; else seals what was decided.
+    pub(super) fn slice_for(
+        &mut self,
+        entry: &mut Entry,
+        now: Timestamp,
+        store: &dyn Store,
+    ) -> Option<WorkflowTask> {
+        let Some(run) = entry.run.as_ref() else {
+            return None;
+        };
+        let is_task = wants_task(run, now) && self.has_type(run);
+        let is_rebuild = entry.needs_instance && !entry.is_cached && self.has_type(run);
+        let needs_history = run.has_history() && !entry.is_cached;
+        if !is_task && !is_rebuild {
+            self.seal(entry, now);
+            return None;
+        }
+        if entry.arming != Arming::Unneeded && !self.is_armed(entry, now) {
+            self.seal(entry, now);
+            return None;
+        }
+        if is_task && !needs_history && entry.arming == Arming::Unneeded {
+            return self.hand_out(entry, Path::Fast, None, now);
+        }
+        // The slow path: what was decided is committed and acknowledged on its own, and the code
+        // is brought back from what is durable.
+        self.seal(entry, now);
+        if needs_history && !self.is_durable(entry.row.state.head) {
+            self.deferred.push((entry.row.state.head, entry.row.no));
+            return None;
+        }
+        let path = if is_task { Path::Slow } else { Path::Rebuild };
+        let history = match self.history(entry, needs_history, store) {
+            Ok(history) => history,
+            Err(reason) => {
+                entry.damage = Some(reason);
+                self.enqueue(entry);
+                return None;
+            }
+        };
+        self.hand_out(entry, path, history, now)
+    }
+
+    fn has_type(&self, run: &Run) -> bool {
+        let capabilities = &self.parts.capabilities;
+        capabilities.queues.contains(&run.started().queue)
+            && capabilities
+                .workflows
+                .contains(&run.started().workflow_type)
+    }
+
+    fn history(
+        &self,
+        entry: &Entry,
+        is_needed: bool,
+        store: &dyn Store,
+    ) -> Result<Option<Vec<Event>>, String> {
+        if !is_needed {
+            return Ok(None);
+        }
+        read::events(store, entry.row.no).map(Some)
+    }
+
+    fn hand_out(
+        &mut self,
+        entry: &mut Entry,
+        path: Path,
+        history: Option<Vec<Event>>,
+        now: Timestamp,
+    ) -> Option<WorkflowTask> {
+        self.turn += 1;
+        let turn = self.turn;
+        let run = entry.run.as_mut()?;
+        let started = if path == Path::Rebuild {
+            now
+        } else {
+            run.slice_begins(now)
+        };
+        let jobs = if path == Path::Rebuild {
+            Vec::new()
+        } else {
+            run.unseen().to_vec()
+        };
+        let events = run.events();
+        let task = WorkflowTask {
+            token: TaskToken {
+                run: entry.row.no,
+                epoch: run.epoch(),
+                turn,
+            },
+            run_id: entry.row.run_id,
+            workflow_id: entry.row.workflow_id.clone(),
+            workflow_type: entry.row.workflow_type.clone(),
+            activation: Activation {
+                now: started,
+                is_replaying: false,
+                history_events: events,
+                suggest_continue_as_new: events >= limits::HISTORY_SUGGEST_EVENTS,
+                jobs,
+            },
+            history,
+        };
+        points::pass(if path == Path::Rebuild {
+            "slice.rebuild"
+        } else {
+            "slice.handed-out"
+        });
+        entry.slice = Some(Slice {
+            turn,
+            started,
+            path,
+        });
+        Some(task)
+    }
+
+    /// The answer to a task. One with an old token is thrown away.
+    pub fn complete(
+        &mut self,
+        token: TaskToken,
+        answer: TaskAnswer,
+        driver: Driver,
+        now: Timestamp,
+    ) {
+        let Some(mut entry) = self.runs.remove(&token.run) else {
+            return;
+        };
+        match entry.slice {
+            Some(slice) if slice.turn == token.turn && is_current(&entry, token.epoch) => {
+                entry.slice = None;
+                self.answered(&mut entry, slice, answer, driver, now);
+            }
+            Some(_) | None => self.too_late(&mut entry, token),
+        }
+        self.put_back(entry);
+    }
+
+    fn answered(
+        &mut self,
+        entry: &mut Entry,
+        slice: Slice,
+        answer: TaskAnswer,
+        driver: Driver,
+        now: Timestamp,
+    ) {
+        self.slice_is_over(entry, slice.turn);
+        let keeps_instance = match &answer {
+            TaskAnswer::Completed { commands } => !commands.last().is_some_and(Command::is_closing),
+            TaskAnswer::Failed { .. } => false,
+        };
+        entry.is_cached = keeps_instance && driver == Driver::Current;
+        if keeps_instance {
+            entry.needs_instance = false;
+        }
+        if slice.path == Path::Rebuild {
+            self.rebuilt(entry, answer, now);
+            return;
+        }
+        if !keeps_instance {
+            self.let_messages_in(entry, slice, now);
+        }
+        let started = slice.started;
+        self.apply_input(entry, Input::Task { started, answer }, now);
+        if std::mem::take(&mut entry.decision.round_again) {
+            entry.is_cached = false;
+            entry.rounds += 1;
+        }
+        self.hand_out_ready(entry, now);
+        self.seal(entry, now);
+        self.go_on(entry, now);
+    }
+
+    /// The instance is back; steps that waited for it may run now.
+    fn rebuilt(&mut self, entry: &mut Entry, answer: TaskAnswer, now: Timestamp) {
+        if let TaskAnswer::Failed { cause, failure } = answer {
+            // The code that has the steps cannot be brought back: the run is in trouble, and says
+            // so as a failed task would.
+            if let Some(run) = entry.run.as_mut() {
+                let started = run.slice_begins(now);
+                let answer = TaskAnswer::Failed { cause, failure };
+                entry.needs_instance = false;
+                self.apply_input(entry, Input::ForeignWake, now);
+                self.apply_input(entry, Input::Task { started, answer }, now);
+            }
+        } else {
+            self.hand_out_steps(entry, now);
+        }
+        self.seal(entry, now);
+        self.go_on(entry, now);
+    }
+
+    /// A run that wants to end sees messages first that nobody has acknowledged yet, at most
+    /// twice; later ones hear that it has ended.
+    fn let_messages_in(&mut self, entry: &mut Entry, slice: Slice, now: Timestamp) {
+        if slice.path != Path::Fast || entry.rounds >= limits::UNHANDLED_ROUNDS {
+            return;
+        }
+        let (messages, rest): (Vec<Letter>, Vec<Letter>) = entry
+            .mailbox
+            .drain(..)
+            .partition(|letter| is_message(&letter.input));
+        entry.mailbox = messages.into();
+        self.apply_mail(entry, now);
+        entry.mailbox = rest.into();
+    }
+
+    fn too_late(&mut self, entry: &mut Entry, token: TaskToken) {
+        if entry.stuck_turn == Some(token.turn) {
+            // The thread came back after all: the run may try again.
+            entry.stuck_turn = None;
+            entry.mailbox.push_back(Letter {
+                input: Input::Retry,
+                reply: None,
+            });
+            self.enqueue(entry);
+        }
+    }
+
+    /// After a slice: more mail, or a task that is already scheduled again.
+    fn go_on(&mut self, entry: &mut Entry, now: Timestamp) {
+        let has_task = entry
+            .run
+            .as_ref()
+            .is_some_and(|run| run.status().is_open() && wants_task(run, now));
+        if has_task || !entry.mailbox.is_empty() {
+            self.enqueue(entry);
+        }
+    }
+
+    /// The slice of this task takes long: what it was given is committed and acknowledged, and
+    /// what arrives from now on is buffered on disk.
+    pub fn go_slow(&mut self, token: TaskToken, now: Timestamp) {
+        let Some(mut entry) = self.runs.remove(&token.run) else {
+            return;
+        };
+        if let Some(slice) = &mut entry.slice
+            && slice.turn == token.turn
+            && slice.path == Path::Fast
+        {
+            slice.path = Path::Slow;
+            self.seal(&mut entry, now);
+            self.apply_mail(&mut entry, now);
+            self.seal(&mut entry, now);
+        }
+        self.put_back(entry);
+    }
+
+    /// The slice of this task does not come back: its task fails, and whatever its thread still
+    /// produces is thrown away.
+    pub fn give_up(&mut self, token: TaskToken, failure: Failure, now: Timestamp) {
+        let Some(mut entry) = self.runs.remove(&token.run) else {
+            return;
+        };
+        if let Some(slice) = entry.slice
+            && slice.turn == token.turn
+        {
+            entry.slice = None;
+            entry.is_cached = false;
+            entry.stuck_turn = Some(token.turn);
+            self.slice_is_over(&mut entry, slice.turn);
+            let answer = TaskAnswer::Failed {
+                cause: TaskFailedCause::Stuck,
+                failure,
+            };
+            if slice.path != Path::Rebuild {
+                self.apply_input(
+                    &mut entry,
+                    Input::Task {
+                        started: slice.started,
+                        answer,
+                    },
+                    now,
+                );
+            }
+            self.seal(&mut entry, now);
+            self.go_on(&mut entry, now);
+        }
+        self.put_back(entry);
+    }
+
+    /// The number of a run, for whoever only has its token.
+    pub fn is_out(&self, no: RunNo) -> bool {
+        self.runs
+            .get(&no)
+            .is_some_and(|entry| entry.slice.is_some())
+    }
+}
+
+fn is_current(entry: &Entry, epoch: Epoch) -> bool {
+    entry.run.as_ref().is_some_and(|run| run.epoch() == epoch)
+}
+
+fn is_message(input: &Input) -> bool {
+    match input {
+        Input::Signal { .. } | Input::Cancel { .. } => true,
+        Input::Terminate { .. }
+        | Input::Outcome(_)
+        | Input::Heartbeat { .. }
+        | Input::Due
+        | Input::HandOut { .. }
+        | Input::Recover { .. }
+        | Input::Retry
+        | Input::ForeignWake
+        | Input::ArmSlice
+        | Input::Task { .. } => false,
+    }
+}

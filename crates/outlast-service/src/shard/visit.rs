@@ -1,0 +1,211 @@
+//! One run's turn: bring it into memory, apply what waits, and give its code a slice if there is
+//! something to see.
+
+use outlast_engine::{Error, Input, Run, apply, workflow_task};
+use outlast_model::Timestamp;
+use outlast_model::event::TaskFailedCause;
+use outlast_model::task::{RunNo, WorkflowTask};
+
+use super::Shard;
+use crate::entry::{Entry, Path};
+use crate::points;
+use crate::read;
+use crate::store::Store;
+
+impl Shard {
+    pub(super) fn visit(
+        &mut self,
+        no: RunNo,
+        now: Timestamp,
+        store: &dyn Store,
+    ) -> Option<WorkflowTask> {
+        let mut entry = self.runs.remove(&no)?;
+        entry.is_queued = false;
+        let task = self.turn_of(&mut entry, now, store);
+        self.put_back(entry);
+        task
+    }
+
+    fn turn_of(
+        &mut self,
+        entry: &mut Entry,
+        now: Timestamp,
+        store: &dyn Store,
+    ) -> Option<WorkflowTask> {
+        if entry.outcome.is_some() || entry.damage.is_some() {
+            self.refuse_letters(entry);
+            return None;
+        }
+        match entry.slice.map(|slice| slice.path) {
+            // The mailbox waits: everything in it is applied together when the slice is done.
+            Some(Path::Fast | Path::Rebuild) => return None,
+            Some(Path::Slow) => {
+                self.apply_mail(entry, now);
+                self.seal(entry, now);
+                return None;
+            }
+            None => {}
+        }
+        if entry.run.is_none() && !self.bring_in(entry, store) {
+            return None;
+        }
+        self.recover(entry, now);
+        self.apply_mail(entry, now);
+        self.hand_out_ready(entry, now);
+        points::pass("stimulus.applied");
+        if entry.damage.is_some() || !is_open(entry) {
+            self.seal(entry, now);
+            return None;
+        }
+        self.slice_for(entry, now, store)
+    }
+
+    /// Loads the run's state. `false`: it goes on later, or it cannot be read.
+    fn bring_in(&mut self, entry: &mut Entry, store: &dyn Store) -> bool {
+        if !self.is_durable(entry.row.state.head) {
+            self.deferred.push((entry.row.state.head, entry.row.no));
+            return false;
+        }
+        match read::load(store, entry.row.no, self.parts.index) {
+            Ok(run) => {
+                points::pass("run.loaded");
+                entry.run = Some(run);
+                true
+            }
+            Err(reason) => {
+                entry.damage = Some(reason);
+                self.refuse_letters(entry);
+                false
+            }
+        }
+    }
+
+    /// Applies the mailbox, and the clock, in that order.
+    pub(super) fn apply_mail(&mut self, entry: &mut Entry, now: Timestamp) {
+        while let Some(letter) = entry.mailbox.pop_front() {
+            let Some(run) = entry.run.as_mut() else {
+                return;
+            };
+            match apply(run, letter.input, now, &mut entry.decision) {
+                Ok(()) => {
+                    if let Some(reply) = letter.reply {
+                        entry.acks.push(crate::mail::Ack::Done(reply));
+                    }
+                }
+                Err(Error::Refused(refusal)) => {
+                    if let Some(reply) = letter.reply {
+                        reply(Err(refusal));
+                    }
+                }
+                Err(error @ (Error::Unexpected(_) | Error::Corrupt(_))) => {
+                    entry.damage = Some(error.reason());
+                    return;
+                }
+            }
+        }
+        self.apply_input(entry, Input::Due, now);
+    }
+
+    pub(super) fn apply_input(&mut self, entry: &mut Entry, input: Input, now: Timestamp) {
+        let Some(run) = entry.run.as_mut() else {
+            return;
+        };
+        match apply(run, input, now, &mut entry.decision) {
+            Ok(()) | Err(Error::Refused(_)) => {}
+            Err(error @ (Error::Unexpected(_) | Error::Corrupt(_))) => {
+                entry.damage = Some(error.reason());
+            }
+        }
+    }
+
+    pub(super) fn put_back(&mut self, entry: Box<Entry>) {
+        self.runs.insert(entry.row.no, entry);
+    }
+
+    /// Ends a run at once, whatever it does.
+    pub(super) fn terminate(
+        &mut self,
+        no: RunNo,
+        reason: String,
+        reply: Option<crate::mail::Reply<()>>,
+        now: Timestamp,
+        store: &dyn Store,
+    ) {
+        let Some(mut entry) = self.runs.remove(&no) else {
+            return;
+        };
+        if entry.run.is_none() && !self.bring_in(&mut entry, store) {
+            // Not readable now: it stays in the mailbox and is applied when it is.
+            let input = Input::Terminate { reason };
+            entry
+                .mailbox
+                .push_back(crate::entry::Letter { input, reply });
+            self.enqueue(&mut entry);
+            return self.put_back(entry);
+        }
+        if let Some(slice) = entry.slice.take() {
+            self.slice_is_over(&mut entry, slice.turn);
+            self.evictions.push_back(entry.row.run_id);
+            entry.is_cached = false;
+        }
+        self.apply_input(&mut entry, Input::Terminate { reason }, now);
+        if let Some(reply) = reply {
+            entry.acks.push(crate::mail::Ack::Done(reply));
+        }
+        self.seal(&mut entry, now);
+        self.put_back(entry);
+    }
+
+    fn refuse_letters(&mut self, entry: &mut Entry) {
+        let refusal = match &entry.damage {
+            Some(reason) => outlast_model::Refusal::Quarantined {
+                run_id: entry.row.run_id,
+                reason: reason.clone(),
+            },
+            None => outlast_model::Refusal::RunClosed {
+                workflow_id: entry.row.workflow_id.clone(),
+                run_id: entry.row.run_id,
+                status: entry.row.state.status,
+            },
+        };
+        for letter in entry.mailbox.drain(..) {
+            if let Some(reply) = letter.reply {
+                reply(Err(refusal.clone()));
+            }
+        }
+        if entry.damage.is_some() {
+            for ack in entry.acks.drain(..) {
+                ack.refuse(refusal.clone());
+            }
+            for wait in entry.waiters.drain(..) {
+                self.waiters = self.waiters.saturating_sub(1);
+                wait(Err(refusal.clone()));
+            }
+        }
+    }
+}
+
+pub(super) fn is_open(entry: &Entry) -> bool {
+    entry.run.as_ref().is_some_and(|run| run.status().is_open())
+}
+
+/// Whether workflow code should run now.
+pub(super) fn wants_task(run: &Run, now: Timestamp) -> bool {
+    run.task().decide(workflow_task::Input::Ask, now) == workflow_task::Verdict::HandOut
+}
+
+/// Whether a blocked run is worth another try when a new process starts.
+pub(super) fn is_worth_retrying(run: &Run) -> bool {
+    let Some(streak) = run.task().streak() else {
+        return false;
+    };
+    streak.next_try.is_none()
+        && match streak.cause {
+            TaskFailedCause::NonDeterminism
+            | TaskFailedCause::BadCommand
+            | TaskFailedCause::Stuck => true,
+            TaskFailedCause::Quarantined
+            | TaskFailedCause::WorkerUnhandledFailure
+            | TaskFailedCause::UnhandledCommand => false,
+        }
+}
