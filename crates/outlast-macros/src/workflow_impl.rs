@@ -318,10 +318,10 @@ impl<'a> Handler<'a> {
                 } else {
                     format_ident!("input")
                 };
-                let payload = quote!(#krate::Arg::<#ty>::payload(&#value));
+                let payload = quote!(#krate::Arg::<#ty>::payload(#value));
                 (quote!(#value: impl #krate::Arg<#ty>), payload)
             }
-            None => (quote!(), quote!(#krate::Arg::<()>::payload(&()))),
+            None => (quote!(), quote!(#krate::Arg::<()>::payload(()))),
         };
         quote! {
             #(#docs)*

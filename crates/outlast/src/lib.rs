@@ -1,1 +1,92 @@
-//! Placeholder.
+//! Durable execution for Rust: you write ordinary async Rust, and it outlasts the process, the
+//! deploy and the machine.
+//!
+//! A **workflow** ([`#[workflow]`](macro@workflow)) is an async function whose progress is
+//! recorded; an **activity** ([`#[activity]`](macro@activity)) is a function with effects that a
+//! workflow asks for with [`Ctx::run`]. Whatever crashes, a workflow goes on where its record
+//! ends.
+//!
+//! Reading order of this crate: [`Ctx`] and [`Call`] for what workflow code can do; [`Error`]
+//! and [`CallError`] for how it fails; [`App`] and [`Handle`] for who starts it.
+
+mod activity;
+mod activity_ctx;
+mod arg;
+mod call;
+mod call_error;
+mod client;
+mod ctx;
+mod erase;
+mod error;
+mod failure;
+mod handle;
+mod select;
+mod signal;
+mod start;
+mod state;
+mod task;
+mod trace;
+mod units;
+mod wire;
+mod workflow;
+
+pub use activity::{Activity, ActivityCtx, ActivityDef, ActivityFn};
+pub use arg::Arg;
+pub use call::{Call, kind};
+pub use call_error::CallError;
+pub use client::App;
+pub use ctx::Ctx;
+pub use error::{Error, Result, ResultExt};
+pub use failure::{Failure, FailureTrace, IntoFailure, Opaque, Retry};
+pub use handle::{Handle, Sent};
+pub use select::{DurableExt, Timeout};
+pub use signal::{Signal, signal};
+pub use start::{Run, Start};
+pub use state::{FromActivity, State};
+pub use task::Task;
+pub use trace::Trace;
+pub use units::UnitExt;
+pub use workflow::{Workflow, WorkflowDef, WorkflowFn, WorkflowState};
+
+pub use outlast_model as model;
+pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
+pub use outlast_model::task::StopReason;
+pub use outlast_model::view::{Description, ListFilter, Summary};
+pub use outlast_model::{CancelMode, Refusal, RetryPolicy, RunId, Status, WorkflowId};
+
+#[cfg(feature = "macros")]
+pub use outlast_macros::{Failure, activity, test, workflow};
+
+/// What most programs need: `use outlast::prelude::*`.
+pub mod prelude {
+    pub use crate::{
+        ActivityCtx, CallError, Ctx, DurableExt, Error, Failure, Result, ResultExt, RetryPolicy,
+        Signal, State, UnitExt, signal,
+    };
+
+    #[cfg(feature = "macros")]
+    pub use crate::{activity, workflow};
+}
+
+/// `Ok` with the error type already known, for async blocks: `async { ..; outlast::Ok(v) }`.
+///
+/// # Errors
+/// Never.
+#[expect(non_snake_case, reason = "stands in for the variant of the same name")]
+pub fn Ok<T>(value: T) -> Result<T> {
+    std::result::Result::Ok(value)
+}
+
+/// What the macros name. Not for people: it changes without notice.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::activity::{
+        ActivityBody, ActivityMeta, Blocking, Code, Defaults, async_code, blocking_code,
+    };
+    pub use crate::handle::send;
+    pub use crate::signal::{Handled, Signals};
+    pub use crate::state::{Extract, Has, Here, ProvidedBy, There};
+    pub use crate::wire::{Data, Outcome};
+    pub use crate::workflow::{HandleOf, LocalFuture, WorkflowBody, WorkflowMeta, main_future};
+    pub use tokio;
+}

@@ -1,0 +1,141 @@
+//! What an activity knows about the attempt it runs in.
+
+use std::fmt;
+
+use outlast_model::task::{ActivityTask, StopReason};
+use outlast_model::{Payload, RunId, WorkflowId};
+use outlast_worker::attempt::AttemptCtx;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call_error::CallError;
+use crate::state::States;
+
+/// The context of a running attempt. Cheap to clone.
+#[derive(Clone)]
+pub struct ActivityCtx {
+    attempt: Source,
+    states: States,
+}
+
+/// Where the attempt comes from.
+#[derive(Clone)]
+enum Source {
+    Worker(AttemptCtx),
+    /// A unit test called the function: nobody listens, nobody stops it.
+    Test,
+}
+
+impl ActivityCtx {
+    pub(crate) fn new(attempt: AttemptCtx, states: States) -> Self {
+        Self {
+            attempt: Source::Worker(attempt),
+            states,
+        }
+    }
+
+    /// A context for unit tests that call an activity directly: attempt 1, never cancelled.
+    pub fn test() -> Self {
+        Self {
+            attempt: Source::Test,
+            states: States::default(),
+        }
+    }
+
+    pub(crate) fn states(&self) -> &States {
+        &self.states
+    }
+
+    fn task(&self) -> Option<&ActivityTask> {
+        match &self.attempt {
+            Source::Worker(attempt) => Some(attempt.info()),
+            Source::Test => None,
+        }
+    }
+
+    /// The number of this attempt, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.task().map_or(1, |task| task.token.attempt.0)
+    }
+
+    /// The id of the workflow that asked for it.
+    pub fn workflow_id(&self) -> WorkflowId {
+        self.task()
+            .map_or_else(|| WorkflowId::new("test"), |task| task.workflow_id.clone())
+    }
+
+    /// The run that asked for it.
+    pub fn run_id(&self) -> RunId {
+        self.task().map_or_else(RunId::default, |task| task.run_id)
+    }
+
+    /// The same text in every attempt of this activity and in no other: give it to a service
+    /// that refuses to do the same thing twice.
+    pub fn idempotency_key(&self) -> String {
+        let seq = self.task().map_or(0, |task| task.token.seq.0);
+        format!("{}/{seq}", self.run_id())
+    }
+
+    /// Reports progress; the next attempt can read it back.
+    ///
+    /// # Errors
+    /// [`CallError::Cancelled`] when the attempt should stop: `?` ends it the right way.
+    pub fn heartbeat(&self, details: impl Serialize) -> Result<(), CallError> {
+        if let Source::Worker(attempt) = &self.attempt {
+            // Details that do not serialise still prove that the attempt is alive.
+            attempt.heartbeat(Payload::encode(&details).unwrap_or_else(|_| Payload::null()));
+        }
+        if self.is_cancelled() {
+            return Err(CallError::cancelled(self.why_stop()));
+        }
+        Ok(())
+    }
+
+    /// What an earlier attempt reported last, if anything, and if it has this type.
+    pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Option<T> {
+        self.task()?.heartbeat_details.as_ref()?.decode().ok()
+    }
+
+    /// Whether the attempt should stop.
+    pub fn is_cancelled(&self) -> bool {
+        match &self.attempt {
+            Source::Worker(attempt) => attempt.is_cancelled(),
+            Source::Test => false,
+        }
+    }
+
+    /// Why the attempt should stop, if it should.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        match &self.attempt {
+            Source::Worker(attempt) => attempt.stop_reason(),
+            Source::Test => None,
+        }
+    }
+
+    /// Waits until the attempt should stop; then gives the error to return.
+    pub async fn cancelled(&self) -> CallError {
+        match &self.attempt {
+            Source::Worker(attempt) => attempt.cancelled().await,
+            Source::Test => std::future::pending().await,
+        }
+        CallError::cancelled(self.why_stop())
+    }
+
+    fn why_stop(&self) -> &'static str {
+        match self.stop_reason() {
+            Some(StopReason::Cancelled) | None => "the activity was cancelled",
+            Some(StopReason::TimedOut) => "the attempt ran out of time",
+            Some(StopReason::NotFound) => "the run has ended",
+            Some(StopReason::Shutdown) => "the worker is shutting down",
+        }
+    }
+}
+
+impl fmt::Debug for ActivityCtx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ActivityCtx")
+            .field("workflow_id", &self.workflow_id())
+            .field("attempt", &self.attempt())
+            .finish_non_exhaustive()
+    }
+}

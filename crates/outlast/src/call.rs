@@ -1,0 +1,326 @@
+//! A durable call: scheduled already, its result still to come.
+//!
+//! Options are postfix and edit the command until the workflow yields; the kind of the call, in
+//! its type, says which it has. A call is a plain future (fused, `Unpin`), so that every
+//! combinator takes it.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context as Wakers, Poll};
+use std::time::Duration;
+
+use futures_core::FusedFuture;
+use outlast_model::failure::RetryState;
+use outlast_model::{
+    ActivityType, CancelMode, FailureKind, QueueName, Resolution, RetryPolicy, TimeoutKind,
+};
+use outlast_runtime::{Context, Kind, Operation};
+
+use crate::activity::{Activity, Defaults};
+use crate::call_error::CallError;
+use crate::error::Error;
+use crate::failure::{FailureTrace, IntoFailure};
+use crate::trace::Trace;
+use crate::wire::{Data, read_or_panic};
+
+/// What a call waits for: decides which options it has.
+pub mod kind {
+    /// An activity.
+    #[derive(Debug)]
+    pub enum Activity {}
+    /// A step.
+    #[derive(Debug)]
+    pub enum Step {}
+    /// A timer.
+    #[derive(Debug)]
+    pub enum Timer {}
+    /// A signal.
+    #[derive(Debug)]
+    pub enum Recv {}
+}
+
+/// A durable operation, already scheduled. Awaiting gives its result, dropping cancels it.
+#[must_use = "durable calls are cancelled when dropped: `.await` them, or `.detach()`"]
+pub struct Call<T, E: IntoFailure = Error, K = kind::Activity> {
+    ctx: Context,
+    operation: Operation,
+    name: Box<str>,
+    deadline: Option<Deadline>,
+    is_shielded: bool,
+    /// No limit was asked for, the ten minutes apply.
+    has_standard_limit: bool,
+    is_done: bool,
+    types: Types<T, E, K>,
+}
+
+type Types<T, E, K> = PhantomData<fn() -> (T, E, K)>;
+
+struct Deadline {
+    timer: Operation,
+    after: Duration,
+}
+
+impl<T, E: IntoFailure, K> Call<T, E, K> {
+    pub(crate) fn new(ctx: Context, operation: Operation, name: Box<str>) -> Self {
+        Self {
+            ctx,
+            operation,
+            name,
+            deadline: None,
+            is_shielded: false,
+            has_standard_limit: false,
+            is_done: false,
+            types: PhantomData,
+        }
+    }
+
+    /// Gives up after this time: the operation is cancelled and the result is
+    /// [`CallError::TimedOut`].
+    #[track_caller]
+    pub fn timeout(mut self, after: Duration) -> Self {
+        let timer = self.ctx.timer(after);
+        let timer = if self.is_shielded {
+            timer.shielded()
+        } else {
+            timer
+        };
+        self.deadline = Some(Deadline { timer, after });
+        self
+    }
+
+    /// Out of reach of cancellation of the workflow or of the branch.
+    pub fn shielded(mut self) -> Self {
+        self.is_shielded = true;
+        self.operation = self.operation.shielded();
+        self.deadline = self.deadline.map(|deadline| Deadline {
+            timer: deadline.timer.shielded(),
+            ..deadline
+        });
+        self
+    }
+
+    /// Lets it go on with nobody waiting for it.
+    pub fn detach(self) {
+        self.operation.detach();
+    }
+
+    /// Asks it to stop; awaiting it gives [`CallError::Cancelled`] when it has.
+    pub fn cancel(&self) {
+        self.operation.cancel();
+    }
+
+    /// Whether it was asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.operation.is_cancelled()
+    }
+}
+
+/// Options of activities.
+impl<T, E: IntoFailure> Call<T, E> {
+    pub(crate) fn with_limits_of(mut self, defaults: &Defaults) -> Self {
+        self.has_standard_limit = defaults.has_no_limit();
+        self
+    }
+
+    /// When and how often a failed attempt is tried again.
+    #[track_caller]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.operation = self
+            .operation
+            .edit_activity(|options| options.retry = policy);
+        self
+    }
+
+    /// How long one attempt may take.
+    #[track_caller]
+    pub fn start_to_close(mut self, limit: Duration) -> Self {
+        self.has_standard_limit = false;
+        let edit = |options: &mut outlast_model::ActivityOptions| {
+            options.start_to_close = Some(limit);
+        };
+        self.operation = self.operation.edit_activity(edit);
+        self
+    }
+
+    /// How long all attempts together may take. Alone, it is also the limit of one attempt.
+    #[track_caller]
+    pub fn schedule_to_close(mut self, limit: Duration) -> Self {
+        let replaces_standard = self.has_standard_limit;
+        self.operation = self.operation.edit_activity(|options| {
+            options.schedule_to_close = Some(limit);
+            if replaces_standard {
+                options.start_to_close = None;
+            }
+        });
+        self
+    }
+
+    /// How long it may wait for a worker.
+    #[track_caller]
+    pub fn schedule_to_start(mut self, limit: Duration) -> Self {
+        let edit = |options: &mut outlast_model::ActivityOptions| {
+            options.schedule_to_start = Some(limit);
+        };
+        self.operation = self.operation.edit_activity(edit);
+        self
+    }
+
+    /// How often an attempt must report.
+    #[track_caller]
+    pub fn heartbeat(mut self, interval: Duration) -> Self {
+        let edit =
+            |options: &mut outlast_model::ActivityOptions| options.heartbeat = Some(interval);
+        self.operation = self.operation.edit_activity(edit);
+        self
+    }
+
+    /// The task queue it waits in.
+    #[track_caller]
+    pub fn queue(mut self, queue: &str) -> Self {
+        self.operation = self
+            .operation
+            .edit_activity(|options| options.queue = Some(QueueName::new(queue)));
+        self
+    }
+
+    /// What a cancel does.
+    #[track_caller]
+    pub fn cancel_mode(mut self, mode: CancelMode) -> Self {
+        self.operation = self
+            .operation
+            .edit_activity(|options| options.cancel = mode);
+        self
+    }
+
+    /// If the workflow fails or is cancelled later, runs `undo` with this call's result: last
+    /// done, first undone, out of reach of cancellation.
+    pub fn undo<A: Activity<K, Input = T>, K>(mut self, undo: A) -> Self {
+        self.operation = undone_by(self.operation, undo);
+        self
+    }
+}
+
+/// Options of steps.
+impl<T, E: IntoFailure> Call<T, E, kind::Step> {
+    /// When and how often a failed attempt is tried again.
+    #[track_caller]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.operation = self.operation.edit_step(|options| options.retry = policy);
+        self
+    }
+
+    /// If the workflow fails or is cancelled later, runs `undo` with this step's result.
+    pub fn undo<A: Activity<K, Input = T>, K>(mut self, undo: A) -> Self {
+        self.operation = undone_by(self.operation, undo);
+        self
+    }
+}
+
+fn undone_by<A: Activity<K>, K>(operation: Operation, undo: A) -> Operation {
+    operation.undo(ActivityType::new(undo.name()), undo.defaults().options())
+}
+
+impl<T: Data, E: IntoFailure, K> Future for Call<T, E, K> {
+    type Output = Result<T, CallError<E::Seen>>;
+
+    fn poll(mut self: Pin<&mut Self>, wakers: &mut Wakers<'_>) -> Poll<Self::Output> {
+        let call = &mut *self;
+        if let Poll::Ready(resolution) = Pin::new(&mut call.operation).poll(wakers) {
+            call.is_done = true;
+            call.deadline = None;
+            return Poll::Ready(call.observe(resolution));
+        }
+        let Some(deadline) = &mut call.deadline else {
+            return Poll::Pending;
+        };
+        let Poll::Ready(resolution) = Pin::new(&mut deadline.timer).poll(wakers) else {
+            return Poll::Pending;
+        };
+        let after = deadline.after;
+        call.deadline = None;
+        match resolution {
+            Resolution::Completed(_) => {
+                call.is_done = true;
+                call.operation.cancel();
+                Poll::Ready(Err(CallError::TimedOut(call.too_late(after))))
+            }
+            // Cancelled with its scope; so is the operation, which says itself how it ends.
+            Resolution::Failed(..) | Resolution::Canceled(_) => Poll::Pending,
+        }
+    }
+}
+
+impl<T: Data, E: IntoFailure, K> Call<T, E, K> {
+    fn observe(&self, resolution: Resolution) -> Result<T, CallError<E::Seen>> {
+        let (failure, retry_state) = match resolution {
+            Resolution::Completed(result) => {
+                return Ok(read_or_panic(
+                    &format!("the result of {}", self.what()),
+                    &result,
+                ));
+            }
+            Resolution::Failed(failure, retry_state) => (failure, retry_state),
+            Resolution::Canceled(details) => {
+                let message = format!("{} was cancelled", self.what());
+                let kind = FailureKind::Canceled { details };
+                (
+                    FailureTrace::new(kind, message),
+                    RetryState::CancelRequested,
+                )
+            }
+        };
+        Err(CallError::observe::<E>(self.trace(failure, retry_state)))
+    }
+
+    fn trace(&self, failure: FailureTrace, retry_state: RetryState) -> Trace {
+        let (kind, seq) = self.operation.kind_and_seq();
+        let failure = match kind {
+            Kind::Activity => {
+                let activity_type = ActivityType::new(&*self.name);
+                let kind = FailureKind::Activity {
+                    activity_type,
+                    seq,
+                    retry_state,
+                };
+                FailureTrace::new(kind, format!("{} failed", self.what())).caused_by(failure)
+            }
+            Kind::Timer | Kind::Step | Kind::Recv => failure,
+        };
+        Trace::new(failure.at(self.operation.site().to_string()))
+    }
+
+    fn too_late(&self, after: Duration) -> Trace {
+        let kind = FailureKind::Timeout {
+            kind: TimeoutKind::ScheduleToClose,
+            last_heartbeat: None,
+        };
+        let message = format!("{} gave no result within {after:?}", self.what());
+        Trace::new(FailureTrace::new(kind, message).at(self.operation.site().to_string()))
+    }
+
+    fn what(&self) -> String {
+        let name = &self.name;
+        match self.operation.kind_and_seq().0 {
+            Kind::Activity => format!("activity {name}"),
+            Kind::Timer => format!("timer of {name}"),
+            Kind::Step => format!("step {name}"),
+            Kind::Recv => format!("signal {name}"),
+        }
+    }
+}
+
+impl<T: Data, E: IntoFailure, K> FusedFuture for Call<T, E, K> {
+    fn is_terminated(&self) -> bool {
+        self.is_done
+    }
+}
+
+impl<T, E: IntoFailure, K> fmt::Debug for Call<T, E, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! What a caller observes: one variant per remedy.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+
+use outlast_model::failure::type_name;
+use outlast_model::{FailureKind, Refusal};
+
+use crate::failure::{Failure, FailureTrace, IntoFailure, Opaque};
+use crate::trace::Trace;
+
+/// The type name of a result that did not serialise.
+pub(crate) const ENCODE: &str = "outlast.Encode";
+
+/// Why a durable call did not give its result. `E` is the error type in the callee's signature,
+/// or [`Opaque`] if that is the untyped [`Error`](crate::Error).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum CallError<E = Opaque> {
+    /// The callee returned this error.
+    Failed(E, Trace),
+    /// It was asked to stop, and did.
+    Cancelled(Trace),
+    /// A clock ran out.
+    TimedOut(Trace),
+    /// The callee panicked.
+    Panicked(Trace),
+    /// No worker has the callee.
+    NotRegistered(Trace),
+    /// An operator ended the run.
+    Terminated(Trace),
+    /// The request was not carried out; the refusal has a code and the way out.
+    Refused(Refusal),
+    /// Something no signature names: a value that does not encode, decode or fit, a process
+    /// that was lost, an error of another version of the code.
+    Other(Trace),
+}
+
+impl<E> CallError<E> {
+    /// Sorts a failure by what the caller can do about it. `F` is the callee's error type.
+    pub(crate) fn observe<F: IntoFailure<Seen = E>>(trace: Trace) -> Self {
+        let root = trace.root();
+        match &root.kind {
+            FailureKind::Canceled { .. } => Self::Cancelled(trace),
+            FailureKind::Timeout { .. } => Self::TimedOut(trace),
+            FailureKind::Terminated => Self::Terminated(trace),
+            FailureKind::Server { .. } | FailureKind::Activity { .. } => Self::Other(trace),
+            FailureKind::Application { type_name, .. } => match type_name.as_str() {
+                type_name::PANIC => Self::Panicked(trace),
+                type_name::NOT_REGISTERED => Self::NotRegistered(trace),
+                type_name::WORKER_LOST | type_name::DECODE | type_name::TOO_LARGE | ENCODE => {
+                    Self::Other(trace)
+                }
+                _ => match F::see(root) {
+                    Some(error) => Self::Failed(error, trace),
+                    None => Self::Other(trace),
+                },
+            },
+        }
+    }
+
+    pub(crate) fn cancelled(message: &str) -> Self {
+        Self::Cancelled(Trace::new(FailureTrace::canceled(message)))
+    }
+
+    /// The chain of failures.
+    pub fn trace(&self) -> Cow<'_, Trace> {
+        match self.stored() {
+            Some(trace) => Cow::Borrowed(trace),
+            None => Cow::Owned(Trace::new(FailureTrace::application("", self.to_string()))),
+        }
+    }
+
+    fn stored(&self) -> Option<&Trace> {
+        match self {
+            Self::Failed(_, trace)
+            | Self::Cancelled(trace)
+            | Self::TimedOut(trace)
+            | Self::Panicked(trace)
+            | Self::NotRegistered(trace)
+            | Self::Terminated(trace)
+            | Self::Other(trace) => Some(trace),
+            Self::Refused(_) => None,
+        }
+    }
+
+    /// Whether it was asked to stop.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled(_))
+    }
+
+    /// Whether a clock ran out.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::TimedOut(_))
+    }
+
+    /// Why the request was refused, if it was.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        if let Self::Refused(refusal) = self {
+            Some(refusal)
+        } else {
+            None
+        }
+    }
+
+    /// Reads a typed failure back, wherever in the chain it is: across workflows, too.
+    pub fn find<F: Failure>(&self) -> Option<F> {
+        self.stored()?.find()
+    }
+}
+
+impl<E> fmt::Display for CallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(_, trace)
+            | Self::Cancelled(trace)
+            | Self::TimedOut(trace)
+            | Self::Panicked(trace)
+            | Self::NotRegistered(trace)
+            | Self::Terminated(trace)
+            | Self::Other(trace) => f.write_str(&trace.summary()),
+            Self::Refused(refusal) => write!(f, "{refusal} [{}]", refusal.code()),
+        }
+    }
+}
+
+impl<E: fmt::Debug> StdError for CallError<E> {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.stored().map(|trace| trace as _)
+    }
+}
+
+impl<E> From<Refusal> for CallError<E> {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}

@@ -1,0 +1,208 @@
+//! The context of a workflow: the only door from its code to the world.
+//!
+//! It is `Copy`, so `async move` blocks need no clones, and not `Send`, so it cannot leave the
+//! run's thread: `tokio::spawn` with a context inside does not compile.
+
+use std::any::type_name;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use outlast_model::{ActivityType, RunId, SignalName, StepName, StepOptions, WorkflowId};
+use outlast_runtime::{Context, StepCode};
+use serde_json::Value;
+
+use crate::activity::{Activity, Defaults};
+use crate::arg::Arg;
+use crate::call::{Call, kind};
+use crate::error::{Error, Result};
+use crate::signal::Signal;
+use crate::task::Task;
+use crate::wire::{Asked, Data, attempt_result, store_or_panic};
+use crate::workflow::WorkflowState;
+
+/// The context of a workflow; `S` is the state of a `#[workflow] impl`.
+pub struct Ctx<S: 'static = ()> {
+    raw: Context,
+    state: PhantomData<fn() -> S>,
+}
+
+impl<S> Clone for Ctx<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Ctx<S> {}
+
+impl<S> fmt::Debug for Ctx<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ctx<{}>", type_name::<S>())
+    }
+}
+
+/// Durable operations. Each is scheduled when it is called and awaited when its result is
+/// needed; dropping it before that cancels it.
+impl<S> Ctx<S> {
+    /// Runs an activity.
+    ///
+    /// # Panics
+    /// If the input does not serialise or is over the limit: the task fails, and fixed code
+    /// resumes the run.
+    #[track_caller]
+    pub fn run<A, K>(self, activity: A, input: impl Arg<A::Input>) -> Call<A::Output, A::Error>
+    where
+        A: Activity<K>,
+    {
+        let (name, defaults) = (activity.name(), activity.defaults());
+        let input = store_or_panic(&format!("input of activity {name}"), input.payload());
+        let operation = self
+            .raw
+            .activity(ActivityType::new(name), input, defaults.options());
+        Call::new(self.raw, operation, name.into()).with_limits_of(&defaults)
+    }
+
+    /// Runs an activity that this program knows by name only: JSON in, JSON out.
+    ///
+    /// # Panics
+    /// If the input is over the limit.
+    #[track_caller]
+    pub fn run_raw(self, activity: &str, input: &Value) -> Call<Value> {
+        let defaults = Defaults::default();
+        let payload = Arg::<Value>::payload(input);
+        let input = store_or_panic(&format!("input of activity {activity}"), payload);
+        let operation = self
+            .raw
+            .activity(ActivityType::new(activity), input, defaults.options());
+        Call::new(self.raw, operation, activity.into()).with_limits_of(&defaults)
+    }
+
+    /// Waits. The time is durable: a run may sleep through restarts, for years.
+    #[track_caller]
+    pub fn sleep(self, delay: Duration) -> Call<(), Error, kind::Timer> {
+        let text = format!("{delay:?}");
+        Call::new(self.raw, self.raw.timer(delay), text.into())
+    }
+
+    /// Runs a closure once and records its result. It may be called again after a failure or a
+    /// crash; its result is recorded once.
+    #[track_caller]
+    pub fn step<T, F, W>(self, name: &str, work: F) -> Call<T, Error, kind::Step>
+    where
+        T: Data,
+        F: Fn() -> W + Send + Sync + 'static,
+        W: Future<Output = Result<T>> + Send + 'static,
+    {
+        let what: Arc<str> = format!("step {name}").into();
+        let code: StepCode = Arc::new(move || {
+            let (work, what) = (work(), what.clone());
+            Box::pin(async move { attempt_result(&what, work.await, Asked::Nothing) })
+        });
+        let operation = self
+            .raw
+            .step(StepName::new(name), StepOptions::default(), code);
+        Call::new(self.raw, operation, name.into())
+    }
+
+    /// Waits for the oldest signal of this name that nobody has taken.
+    #[track_caller]
+    pub fn recv<T: Data>(self, signal: Signal<T>) -> Call<T, Error, kind::Recv> {
+        let name = signal.name();
+        Call::new(self.raw, self.raw.recv(SignalName::new(name)), name.into())
+    }
+
+    /// Runs a branch of this workflow beside the others, in its own cancellation scope.
+    #[track_caller]
+    pub fn spawn<T: 'static>(self, branch: impl Future<Output = T> + 'static) -> Task<T> {
+        Task::spawn(self.raw, branch)
+    }
+
+    /// Runs `work` out of reach of cancellation: the place for clean-up.
+    pub fn shield<T, F>(self, work: F) -> impl Future<Output = T>
+    where
+        F: AsyncFnOnce() -> T,
+    {
+        self.raw.shield(|| work())
+    }
+}
+
+/// Facts.
+impl<S> Ctx<S> {
+    pub(crate) fn new(raw: Context) -> Self {
+        Self {
+            raw,
+            state: PhantomData,
+        }
+    }
+
+    /// The same context without access to the state.
+    pub fn plain(self) -> Ctx {
+        Ctx::new(self.raw)
+    }
+
+    /// The workflow's time: the same on replay. Does not move while code runs.
+    pub fn now(self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_micros(self.raw.now().0)
+    }
+
+    /// A random number: the same on replay.
+    pub fn random(self) -> u64 {
+        self.raw.random()
+    }
+
+    /// A random UUID: the same on replay.
+    pub fn uuid(self) -> String {
+        RunId(self.raw.uuid()).to_string()
+    }
+
+    /// The id this workflow was started with.
+    pub fn id(self) -> WorkflowId {
+        self.raw.workflow_id()
+    }
+
+    /// This run.
+    pub fn run_id(self) -> RunId {
+        self.raw.run_id()
+    }
+
+    /// Whether this workflow, or the branch this is called in, was asked to stop.
+    pub fn is_cancelled(self) -> bool {
+        self.raw.is_cancelled()
+    }
+
+    /// Whether this code ran before and only rebuilds its state: for logs, never for decisions.
+    pub fn is_replaying(self) -> bool {
+        self.raw.is_replaying()
+    }
+
+    /// Events in the history so far.
+    pub fn history_events(self) -> u64 {
+        self.raw.history_events()
+    }
+}
+
+impl<S: 'static> Ctx<S> {
+    /// Reads or changes the state. The closure cannot wait, so a borrow never lives across an
+    /// await.
+    ///
+    /// # Panics
+    /// If it is called inside another `ctx.with`: both places are named.
+    #[track_caller]
+    pub fn with<R>(self, look: impl FnOnce(&mut S) -> R) -> R
+    where
+        S: WorkflowState,
+    {
+        self.with_any(look)
+    }
+
+    #[track_caller]
+    pub(crate) fn with_any<R>(self, look: impl FnOnce(&mut S) -> R) -> R {
+        self.raw
+            .with_state(|state| match state.downcast_mut::<S>() {
+                Some(state) => look(state),
+                None => panic!("the state of this workflow is not a `{}`", type_name::<S>()),
+            })
+    }
+}
