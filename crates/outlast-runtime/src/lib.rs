@@ -4,15 +4,40 @@
 //! histories and finds every difference. It is pure: no clock, no I/O, no threads, no hash
 //! order. Of the standard library it uses a thread-local slab, `catch_unwind` and `Arc`s for
 //! wakers; everything else would run without it.
+//!
+//! Reading order: [`program`] says what it is given, [`context`] and [`operation`] what workflow
+//! code holds, [`instance`] how a slice runs, [`task`] how a workflow task and a replay are made
+//! of slices.
+#![allow(
+    clippy::result_large_err,
+    reason = "failures are rare, and are moved on as they are"
+)]
 
+pub mod branch;
+mod cell;
+mod check;
 pub mod context;
+mod executor;
+pub mod failure;
 pub mod instance;
+mod leftover;
+mod mailbox;
 pub mod operation;
 pub mod program;
+pub mod random;
+mod scope;
+mod shared;
+mod slab;
+mod table;
 pub mod task;
+mod turn;
+mod undo;
+mod wake;
 
-pub use context::{Branch, Context, Shield, in_slice};
-pub use instance::{Instance, TaskFailure, WaitingBranch};
+pub use branch::{Branch, Scope, Shield};
+pub use context::{Context, in_slice};
+pub use failure::TaskFailure;
+pub use instance::{Instance, WaitingBranch};
 pub use operation::{Kind, Operation};
 pub use program::{
     BranchFuture, ForeignWake, HandlerFuture, MainFuture, MainOutcome, Program, SignalHandler,

@@ -59,6 +59,10 @@ pub trait SliceWatch {
 
     /// It came back.
     fn after_poll(&self);
+
+    /// A warning of an instance that is dropped with its task; those of one that lives on are
+    /// fetched from it.
+    fn warned(&self, _warning: &str) {}
 }
 
 /// Watches nothing.

@@ -1,40 +1,280 @@
-//! One workflow task.
+//! A workflow task and a replay, made of slices.
+//!
+//! A task is one or more rounds: the activation itself, then follow-up activations for cancels
+//! that resolve in the same task. A live task and a replayed turn run through the very same
+//! rounds, which is why both give the same commands. An operation that one round schedules and a
+//! later one cancels was never sent: both commands are taken back.
 
-use outlast_model::Event;
+use std::collections::BTreeSet;
+
 use outlast_model::task::{TaskAnswer, WorkflowTask};
+use outlast_model::{Activation, Command, Event, Job, Resolution};
 
-use crate::instance::{Instance, TaskFailure};
+use crate::cell::{Key, Kind};
+use crate::check;
+use crate::failure::TaskFailure;
+use crate::instance::Instance;
 use crate::program::{ForeignWake, Program, SliceWatch};
+use crate::turn::{RecordedStep, Turns};
+
+/// Rounds of one task after which the code counts as going in circles.
+const ROUNDS: u32 = 10_000;
 
 /// How hard replay checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayChecks {
-    /// Differences in options or input are errors.
+    /// Differences in options, input or delay are errors, not warnings.
     pub strict: bool,
 }
 
-/// Runs one workflow task.
+/// Runs one workflow task. Without an instance, one is built: from the history if there is one,
+/// checking every replayed command, else from the activation itself. `history` is all events of
+/// the run so far: what the last completed task has not seen is in the activation.
+///
+/// The instance is gone after a failure and after the command that closes the run.
 pub fn run_task(
-    _instance: Option<Instance>,
-    _task: &WorkflowTask,
-    _program: &dyn Program,
-    _foreign: &ForeignWake,
-    _watch: &dyn SliceWatch,
-    _checks: ReplayChecks,
+    instance: Option<Instance>,
+    task: &WorkflowTask,
+    program: &dyn Program,
+    foreign: &ForeignWake,
+    watch: &dyn SliceWatch,
+    checks: ReplayChecks,
 ) -> (Option<Instance>, TaskAnswer) {
-    todo!()
+    let stage = Stage {
+        program,
+        foreign,
+        watch,
+        checks,
+    };
+    let mut instance = instance;
+    let answer = match stage.task(&mut instance, task) {
+        Ok(commands) => TaskAnswer::Completed { commands },
+        Err(TaskFailure { cause, failure }) => {
+            stage.dismiss(instance.take());
+            TaskAnswer::Failed { cause, failure }
+        }
+    };
+    if instance.as_ref().is_some_and(Instance::is_closed) {
+        stage.dismiss(instance.take());
+    }
+    (instance, answer)
 }
 
-/// Replays a history.
+/// Replays all completed tasks of a history, or of a beginning of one.
 ///
 /// # Errors
-/// Code and history disagree, or the code failed.
+/// Code and history disagree, the code failed, or there is no completed task.
 pub fn replay(
-    _history: &[Event],
-    _program: &dyn Program,
-    _foreign: &ForeignWake,
-    _watch: &dyn SliceWatch,
-    _checks: ReplayChecks,
+    history: &[Event],
+    program: &dyn Program,
+    foreign: &ForeignWake,
+    watch: &dyn SliceWatch,
+    checks: ReplayChecks,
 ) -> Result<Instance, TaskFailure> {
-    todo!()
+    let stage = Stage {
+        program,
+        foreign,
+        watch,
+        checks,
+    };
+    stage.replay(history)?.ok_or_else(|| {
+        TaskFailure::misuse("the history has no completed workflow task: nothing to replay")
+    })
+}
+
+/// What a replay and a live task have in common.
+struct Stage<'a> {
+    program: &'a dyn Program,
+    foreign: &'a ForeignWake,
+    watch: &'a dyn SliceWatch,
+    checks: ReplayChecks,
+}
+
+impl Stage<'_> {
+    fn task(
+        &self,
+        instance: &mut Option<Instance>,
+        task: &WorkflowTask,
+    ) -> Result<Vec<Command>, TaskFailure> {
+        if let (None, Some(history)) = (&instance, &task.history) {
+            *instance = self.replay(history)?;
+        }
+        self.rounds(instance, &task.activation, &[])
+    }
+
+    fn replay(&self, history: &[Event]) -> Result<Option<Instance>, TaskFailure> {
+        let mut instance = None;
+        for turn in Turns::of(history) {
+            let made = self.rounds(&mut instance, &turn.activation, &turn.steps)?;
+            if let Some(instance) = &instance {
+                check::commands(&turn, &made, instance, self.checks)?;
+            }
+        }
+        Ok(instance)
+    }
+
+    /// Runs an activation and all follow-ups of its task.
+    fn rounds(
+        &self,
+        slot: &mut Option<Instance>,
+        first: &Activation,
+        steps: &[RecordedStep<'_>],
+    ) -> Result<Vec<Command>, TaskFailure> {
+        let recorded = self.recorded(steps, 0, slot.as_ref())?;
+        let mut commands = match slot {
+            Some(instance) if recorded.is_empty() => instance.activate(first, self.watch)?,
+            Some(instance) => {
+                let mut activation = first.clone();
+                activation.jobs.extend(recorded);
+                instance.activate(&activation, self.watch)?
+            }
+            None => {
+                let (instance, commands) =
+                    Instance::start(self.program, first, self.foreign, self.watch)?;
+                *slot = Some(instance);
+                commands
+            }
+        };
+        let mut taken_back = Vec::new();
+        for round in 1..=ROUNDS {
+            let Some(instance) = slot.as_mut().filter(|instance| !instance.is_closed()) else {
+                return Ok(commands);
+            };
+            let mut jobs = instance.followups();
+            jobs.append(&mut taken_back);
+            jobs.extend(self.recorded(steps, round, Some(instance))?);
+            if jobs.is_empty() && steps.iter().all(|step| step.step.activation <= round) {
+                return Ok(commands);
+            }
+            let more = instance.activate(
+                &Activation {
+                    jobs,
+                    ..header(first)
+                },
+                self.watch,
+            )?;
+            taken_back = take_back(&mut commands, more);
+        }
+        Err(TaskFailure::misuse(
+            "the code cancels what it has just asked for, without end",
+        ))
+    }
+
+    /// Recorded steps of one round, as jobs.
+    fn recorded(
+        &self,
+        steps: &[RecordedStep<'_>],
+        round: u32,
+        instance: Option<&Instance>,
+    ) -> Result<Vec<Job>, TaskFailure> {
+        let due = steps
+            .iter()
+            .filter(|recorded| recorded.step.activation == round);
+        due.map(|recorded| check::step(*recorded, instance).map(|()| recorded.job()))
+            .collect()
+    }
+
+    /// Drops an instance; nobody can ask it for its warnings any more.
+    fn dismiss(&self, instance: Option<Instance>) {
+        if let Some(mut instance) = instance {
+            for warning in instance.warnings() {
+                self.watch.warned(&warning);
+            }
+        }
+    }
+}
+
+/// The activation without its jobs.
+fn header(activation: &Activation) -> Activation {
+    let Activation {
+        now,
+        is_replaying,
+        history_events,
+        suggest_continue_as_new,
+        jobs: _,
+    } = *activation;
+    Activation {
+        now,
+        is_replaying,
+        history_events,
+        suggest_continue_as_new,
+        jobs: Vec::new(),
+    }
+}
+
+/// Adds the commands of a later round. What an earlier round scheduled and this one cancels is
+/// taken back; the jobs returned say so to those who wait.
+fn take_back(commands: &mut Vec<Command>, more: Vec<Command>) -> Vec<Job> {
+    let cancelled: BTreeSet<Key> = more.iter().filter_map(cancels).collect();
+    if cancelled.is_empty() {
+        commands.extend(more);
+        return Vec::new();
+    }
+    let unsent: BTreeSet<Key> = commands
+        .iter()
+        .filter_map(schedules)
+        .filter(|key| cancelled.contains(key))
+        .collect();
+    commands.extend(more);
+    commands.retain(|command| {
+        let key = schedules(command).or_else(|| cancels(command));
+        !key.is_some_and(|key| unsent.contains(&key))
+    });
+    unsent.into_iter().filter_map(resolved_cancelled).collect()
+}
+
+fn schedules(command: &Command) -> Option<Key> {
+    match command {
+        Command::ScheduleActivity(command) => Some(Key {
+            kind: Kind::Activity,
+            seq: command.seq,
+        }),
+        Command::StartTimer { seq, .. } => Some(Key {
+            kind: Kind::Timer,
+            seq: *seq,
+        }),
+        Command::ScheduleStep { seq, .. } => Some(Key {
+            kind: Kind::Step,
+            seq: *seq,
+        }),
+        Command::RequestCancelActivity { .. }
+        | Command::CancelTimer { .. }
+        | Command::CancelStep { .. }
+        | Command::CompleteWorkflow { .. }
+        | Command::FailWorkflow { .. }
+        | Command::CancelWorkflow => None,
+    }
+}
+
+fn cancels(command: &Command) -> Option<Key> {
+    match command {
+        Command::RequestCancelActivity { seq } => Some(Key {
+            kind: Kind::Activity,
+            seq: *seq,
+        }),
+        Command::CancelTimer { seq } => Some(Key {
+            kind: Kind::Timer,
+            seq: *seq,
+        }),
+        Command::CancelStep { seq } => Some(Key {
+            kind: Kind::Step,
+            seq: *seq,
+        }),
+        Command::ScheduleActivity(_)
+        | Command::StartTimer { .. }
+        | Command::ScheduleStep { .. }
+        | Command::CompleteWorkflow { .. }
+        | Command::FailWorkflow { .. }
+        | Command::CancelWorkflow => None,
+    }
+}
+
+/// Timers and waits for signals resolve where they are cancelled; the others wait for a job.
+fn resolved_cancelled(key: Key) -> Option<Job> {
+    let (seq, resolution) = (key.seq, Resolution::Canceled(None));
+    match key.kind {
+        Kind::Activity => Some(Job::ResolveActivity { seq, resolution }),
+        Kind::Step => Some(Job::ResolveStep { seq, resolution }),
+        Kind::Timer | Kind::Recv => None,
+    }
 }

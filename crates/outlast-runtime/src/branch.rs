@@ -1,0 +1,153 @@
+//! Branches and shields: code with a cancellation scope of its own.
+//!
+//! A branch is a task, so that its wake-ups do not poll its siblings. A shield is a future of
+//! the task that awaits it: only the scope differs, both when the future is made, since calls
+//! schedule at once, and while it is polled.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use futures_core::FusedFuture;
+
+use crate::scope::Node;
+use crate::shared::Shared;
+
+/// A cancellation scope.
+#[derive(Clone)]
+pub struct Scope {
+    shared: Rc<Shared>,
+    node: Rc<Node>,
+}
+
+impl Scope {
+    /// Cancels every operation in it and below it, by each operation's mode. Operations made in
+    /// it later resolve cancelled at once.
+    pub fn cancel(&self) {
+        self.shared.cancel_scope(&self.node);
+    }
+
+    /// Whether it is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.node.is_cancelled()
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope")
+            .field("is_cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A spawned branch. Dropping it changes nothing: the branch goes on.
+#[derive(Clone, Debug)]
+pub struct Branch {
+    scope: Scope,
+}
+
+impl Branch {
+    pub(crate) fn new(shared: Rc<Shared>, node: Rc<Node>) -> Self {
+        Self {
+            scope: Scope { shared, node },
+        }
+    }
+
+    /// Cancels its scope.
+    pub fn cancel(&self) {
+        self.scope.cancel();
+    }
+
+    /// Whether its scope is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.scope.is_cancelled()
+    }
+
+    /// Its scope.
+    pub fn scope(&self) -> Scope {
+        self.scope.clone()
+    }
+}
+
+/// A future out of reach of cancellation.
+#[must_use = "futures do nothing unless polled"]
+pub struct Shield<F> {
+    shared: Rc<Shared>,
+    node: Rc<Node>,
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Shield<F> {
+    pub(crate) fn new(shared: Rc<Shared>, node: Rc<Node>, make: impl FnOnce() -> F) -> Self {
+        let future = {
+            let _inside = Inside::new(&shared, &node);
+            Box::pin(make())
+        };
+        Self {
+            shared,
+            node,
+            future: Some(future),
+        }
+    }
+}
+
+impl<F: Future> Future for Shield<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Self {
+            shared,
+            node,
+            future,
+        } = &mut *self;
+        let _inside = Inside::new(shared, node);
+        let Some(running) = future else {
+            panic!("a shield was polled after it completed")
+        };
+        let polled = running.as_mut().poll(cx);
+        if polled.is_ready() {
+            *future = None;
+        }
+        polled
+    }
+}
+
+impl<F: Future> FusedFuture for Shield<F> {
+    fn is_terminated(&self) -> bool {
+        self.future.is_none()
+    }
+}
+
+impl<F> fmt::Debug for Shield<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shield")
+            .field("is_done", &self.future.is_none())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes a scope the current one until it is dropped.
+struct Inside {
+    shared: Rc<Shared>,
+    before: Rc<Node>,
+}
+
+impl Inside {
+    fn new(shared: &Rc<Shared>, node: &Rc<Node>) -> Self {
+        let before = shared.scope.replace(Rc::clone(node));
+        Self {
+            shared: Rc::clone(shared),
+            before,
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let inner = self.shared.scope.replace(Rc::clone(&self.before));
+        drop(inner);
+    }
+}

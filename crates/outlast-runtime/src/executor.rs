@@ -1,0 +1,241 @@
+//! The tasks of an instance, polled in the order in which they were woken.
+//!
+//! Main, branches and handlers are separate tasks with their own wakers. A poll is the unit of
+//! everything that must not depend on luck: options may change until it ends, cancels caused by
+//! drops are sorted when it ends, and a panic in it fails the workflow task.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use outlast_model::event::Site;
+use outlast_model::{Failure, SignalName};
+
+use crate::failure::{TaskFailure, Whence};
+use crate::mailbox::Delivery;
+use crate::program::{BranchFuture, HandlerFuture, MainFuture, MainOutcome, SliceWatch};
+use crate::scope::Node;
+use crate::shared::{Shared, Spawned, site};
+use crate::slab::{Entry, Presence};
+use crate::wake::{TaskId, TaskWaker};
+
+/// The code of a task.
+pub(crate) enum Body {
+    Main(MainFuture),
+    Undo(BranchFuture),
+    Branch(BranchFuture),
+    Handler(SignalName, HandlerFuture),
+}
+
+/// How a task ended.
+pub(crate) enum Ended {
+    Main(MainOutcome),
+    Undo,
+    Branch,
+    Handler(SignalName, Result<(), Failure>),
+}
+
+impl Body {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+        match self {
+            Self::Main(future) => Pin::new(future).poll(cx).map(Ended::Main),
+            Self::Undo(future) => Pin::new(future).poll(cx).map(|()| Ended::Undo),
+            Self::Branch(future) => Pin::new(future).poll(cx).map(|()| Ended::Branch),
+            Self::Handler(name, future) => Pin::new(future)
+                .poll(cx)
+                .map(|result| Ended::Handler(name.clone(), result)),
+        }
+    }
+
+    fn is_branch(&self) -> bool {
+        match self {
+            Self::Branch(_) => true,
+            Self::Main(_) | Self::Undo(_) | Self::Handler(..) => false,
+        }
+    }
+
+    fn is_handler(&self) -> bool {
+        match self {
+            Self::Handler(..) => true,
+            Self::Main(_) | Self::Undo(_) | Self::Branch(_) => false,
+        }
+    }
+}
+
+/// One task.
+pub(crate) struct Task {
+    pub(crate) name: String,
+    pub(crate) last_call: Option<Site>,
+    body: Body,
+    scope: Rc<Node>,
+    wake: Arc<TaskWaker>,
+    waker: Waker,
+}
+
+impl Task {
+    pub(crate) fn whence(&self) -> Whence<'_> {
+        Whence {
+            branch: &self.name,
+            last_call: self.last_call.as_ref(),
+        }
+    }
+}
+
+/// All tasks of an instance.
+#[derive(Default)]
+pub(crate) struct Executor {
+    pub(crate) tasks: BTreeMap<TaskId, Task>,
+}
+
+impl Executor {
+    /// Adds a task; whoever calls puts it into the ready queue.
+    pub(crate) fn add(
+        &mut self,
+        shared: &Shared,
+        name: String,
+        body: Body,
+        scope: &Rc<Node>,
+    ) -> TaskId {
+        let (id, wake) = shared.new_task();
+        let waker = Waker::from(Arc::clone(&wake));
+        let scope = Rc::clone(scope);
+        self.tasks.insert(
+            id,
+            Task {
+                name,
+                last_call: None,
+                body,
+                scope,
+                wake,
+                waker,
+            },
+        );
+        id
+    }
+
+    /// Adds the task of a handler: its code runs when it is polled.
+    pub(crate) fn add_handler(&mut self, shared: &Shared, delivery: Delivery) -> TaskId {
+        let Delivery {
+            name,
+            input,
+            handler,
+        } = delivery;
+        let ctx = crate::context::Context::at(shared.address);
+        let title = format!("handler of signal `{name}`");
+        let body = Body::Handler(name, Box::pin(async move { handler(ctx, input).await }));
+        self.add(shared, title, body, &shared.handler_scope)
+    }
+
+    /// Takes in the branches that code has spawned.
+    fn adopt(&mut self, shared: &Shared) {
+        for Spawned {
+            id,
+            future,
+            scope,
+            waker: wake,
+            place,
+        } in shared.spawned.take()
+        {
+            let waker = Waker::from(Arc::clone(&wake));
+            let name = format!("branch {} spawned at {}", id.0, site(place));
+            let body = Body::Branch(future);
+            self.tasks.insert(
+                id,
+                Task {
+                    name,
+                    last_call: None,
+                    body,
+                    scope,
+                    wake,
+                    waker,
+                },
+            );
+        }
+    }
+
+    /// Polls one task.
+    pub(crate) fn poll(
+        &mut self,
+        id: TaskId,
+        shared: &Shared,
+        watch: &dyn SliceWatch,
+    ) -> Result<Option<Ended>, TaskFailure> {
+        // Dropped before its turn came.
+        let Some(task) = self.tasks.get_mut(&id) else {
+            return Ok(None);
+        };
+        task.wake.unqueue();
+        shared.begin_poll(&task.scope);
+        watch.before_poll(&task.name, task.last_call.as_ref());
+        let polled = {
+            let _polling = Entry::new(shared.address, Presence::Polling);
+            let mut cx = Context::from_waker(&task.waker);
+            catch_unwind(AssertUnwindSafe(|| task.body.poll(&mut cx)))
+        };
+        watch.after_poll();
+        if let Some(place) = shared.last_call.take() {
+            task.last_call = Some(site(place));
+        }
+        let polled = polled.map_err(|payload| TaskFailure::panic(&*payload, &task.whence()))?;
+        self.adopt(shared);
+        match polled {
+            Poll::Pending => Ok(None),
+            Poll::Ready(ended) => self.end(id, shared).map(|()| Some(ended)),
+        }
+    }
+
+    /// Drops a task that has ended; its destructors still belong to its last poll.
+    fn end(&mut self, id: TaskId, shared: &Shared) -> Result<(), TaskFailure> {
+        let Some(task) = self.tasks.remove(&id) else {
+            return Ok(());
+        };
+        task.wake.done();
+        let Task {
+            name,
+            last_call,
+            body,
+            ..
+        } = task;
+        let _polling = Entry::new(shared.address, Presence::Polling);
+        catch_unwind(AssertUnwindSafe(|| drop(body))).map_err(|payload| {
+            let whence = Whence {
+                branch: &name,
+                last_call: last_call.as_ref(),
+            };
+            TaskFailure::panic(&*payload, &whence)
+        })
+    }
+
+    /// Drops all branches, in order of creation: main has ended, and with it its scope.
+    pub(crate) fn end_branches(&mut self, shared: &Shared) -> Result<(), TaskFailure> {
+        let branches = self.tasks.iter().filter(|(_, task)| task.body.is_branch());
+        let ids: Vec<TaskId> = branches.map(|(id, _)| *id).collect();
+        ids.into_iter().try_for_each(|id| self.end(id, shared))
+    }
+
+    /// Whether this task is a branch.
+    pub(crate) fn is_branch(&self, id: TaskId) -> bool {
+        self.tasks
+            .get(&id)
+            .is_some_and(|task| task.body.is_branch())
+    }
+
+    /// Handlers that wait.
+    pub(crate) fn handlers(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values().filter(|task| task.body.is_handler())
+    }
+
+    /// Drops everything, in order of creation; a destructor that panics stops nobody.
+    pub(crate) fn clear(&mut self, shared: &Shared) {
+        self.adopt(shared);
+        while let Some((_, task)) = self.tasks.pop_first() {
+            task.wake.done();
+            // There is nobody left to tell: the instance goes away.
+            catch_unwind(AssertUnwindSafe(|| drop(task))).unwrap_or(());
+            self.adopt(shared);
+        }
+    }
+}

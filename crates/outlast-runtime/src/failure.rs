@@ -1,0 +1,121 @@
+//! Why a workflow task could not complete.
+//!
+//! A task failure is never the run's failure: the code, or the machine it runs on, is at fault,
+//! and the run waits for better code. So every text names the branch, the last durable call it
+//! made, and what to do.
+
+use std::any::Any;
+use std::fmt;
+
+use outlast_model::Failure;
+use outlast_model::event::{Site, TaskFailedCause};
+
+use crate::cell::Key;
+
+/// Why a workflow task could not complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskFailure {
+    /// For a program.
+    pub cause: TaskFailedCause,
+    /// For a person.
+    pub failure: Failure,
+}
+
+/// The type name of failures that are the runtime's own findings.
+const NOT_DURABLE: &str = "outlast.NotDurable";
+const MISMATCH: &str = "outlast.ReplayMismatch";
+const MISUSE: &str = "outlast.Misuse";
+
+impl TaskFailure {
+    fn unhandled(failure: Failure) -> Self {
+        Self {
+            cause: TaskFailedCause::WorkerUnhandledFailure,
+            failure,
+        }
+    }
+
+    /// Code and history disagree.
+    pub(crate) fn mismatch(text: String) -> Self {
+        let failure = Failure::application(MISMATCH, text);
+        Self {
+            cause: TaskFailedCause::NonDeterminism,
+            failure,
+        }
+    }
+
+    /// The caller of the runtime broke the protocol.
+    pub(crate) fn misuse(text: &str) -> Self {
+        Self::unhandled(Failure::application(MISUSE, text))
+    }
+
+    /// The input does not decode.
+    pub(crate) fn refused_input(failure: Failure) -> Self {
+        Self::unhandled(failure)
+    }
+
+    /// User code panicked.
+    pub(crate) fn panic(payload: &(dyn Any + Send), whence: &Whence<'_>) -> Self {
+        let text = panic_text(payload);
+        Self::unhandled(Failure::panic(format!("{text} (in {whence})")).at(whence.to_string()))
+    }
+
+    /// Something that is not durable woke workflow code.
+    pub(crate) fn foreign_wake(whence: &Whence<'_>) -> Self {
+        let text = format!(
+            "{whence} was woken by something that is not durable: another thread, a timer or a \
+             socket of the process; a replay cannot repeat that. Do it in a step or an activity"
+        );
+        Self::unhandled(Failure::application(NOT_DURABLE, text))
+    }
+
+    /// Everything waits, and nothing durable can end the waiting.
+    pub(crate) fn waits_for_nothing(whence: &Whence<'_>) -> Self {
+        let text = format!(
+            "{whence} waits for something that is not durable: no activity, timer or step is \
+             open, no signal is awaited or handled, so nothing recorded can ever wake it"
+        );
+        Self::unhandled(Failure::application(NOT_DURABLE, text))
+    }
+
+    /// An outcome for an operation that the code has not made.
+    pub(crate) fn unknown_operation(key: Key, last: u32) -> Self {
+        let (kind, seq) = (key.kind.name(), key.seq);
+        Self::mismatch(format!(
+            "the history resolves {kind} {seq}, but the code has asked for only {last} of that \
+             kind: it is not the code that wrote this history"
+        ))
+    }
+}
+
+impl fmt::Display for TaskFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.cause.name(), self.failure)
+    }
+}
+
+impl std::error::Error for TaskFailure {}
+
+/// A branch and the last durable call it made.
+pub(crate) struct Whence<'a> {
+    pub(crate) branch: &'a str,
+    pub(crate) last_call: Option<&'a Site>,
+}
+
+impl fmt::Display for Whence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.last_call {
+            Some(site) => write!(f, "{}, last durable call at {site}", self.branch),
+            None => write!(f, "{}, before its first durable call", self.branch),
+        }
+    }
+}
+
+fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    if let Some(text) = payload.downcast_ref::<String>() {
+        return text;
+    }
+    payload
+        .downcast_ref::<&str>()
+        .copied()
+        .unwrap_or("panicked with a value that is not text")
+}

@@ -1,0 +1,247 @@
+//! What all code of one instance shares: its identity, the activation it runs for, its state,
+//! and the queues that lead back to the executor.
+//!
+//! Everything is behind cells, and no cell is borrowed while user code runs: code may call back
+//! at any moment, from a destructor too. The rules for operations are in [`crate::table`].
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use outlast_model::event::{Site, Started};
+use outlast_model::{Activation, RunId, Timestamp, WorkflowId};
+
+use crate::cell::{Key, OperationCell};
+use crate::mailbox::Mailbox;
+use crate::program::{BranchFuture, ForeignWake};
+use crate::random::Random;
+use crate::scope::{Node, Purpose};
+use crate::slab::Address;
+use crate::table::{Outgoing, Sequences};
+use crate::undo::Undo;
+use crate::wake::{Bell, TaskId, TaskWaker};
+
+/// A place in the source, as the compiler knows it.
+pub(crate) type Place = &'static Location<'static>;
+
+/// The place as it is recorded.
+pub(crate) fn site(place: Place) -> Site {
+    Site {
+        file: place.file().into(),
+        line: place.line(),
+    }
+}
+
+/// What becomes of commands that code makes now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commands {
+    /// They are sent.
+    On,
+    /// The run has ended: they are dropped, with a warning that names them.
+    Late,
+    /// The instance is evicted: they never were.
+    Off,
+}
+
+/// A branch that was spawned and waits to be taken into the executor.
+pub(crate) struct Spawned {
+    pub(crate) id: TaskId,
+    pub(crate) future: BranchFuture,
+    pub(crate) scope: Rc<Node>,
+    pub(crate) waker: Arc<TaskWaker>,
+    pub(crate) place: Place,
+}
+
+/// What an activation says besides its jobs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Header {
+    pub(crate) now: Timestamp,
+    pub(crate) is_replaying: bool,
+    pub(crate) history_events: u64,
+    pub(crate) suggest_continue_as_new: bool,
+}
+
+/// What all code of one instance shares.
+pub(crate) struct Shared {
+    pub(crate) address: Address,
+    pub(crate) workflow_id: WorkflowId,
+    pub(crate) run_id: RunId,
+    pub(crate) header: Cell<Header>,
+    pub(crate) random: RefCell<Random>,
+    pub(crate) bell: Arc<Bell>,
+
+    pub(crate) commands: Cell<Commands>,
+    pub(crate) outgoing: RefCell<Outgoing>,
+    pub(crate) sequences: RefCell<Sequences>,
+    pub(crate) open: RefCell<BTreeMap<Key, Rc<OperationCell>>>,
+    pub(crate) undo: RefCell<Vec<Undo>>,
+    pub(crate) mailbox: RefCell<Mailbox>,
+
+    pub(crate) main_scope: Rc<Node>,
+    pub(crate) handler_scope: Rc<Node>,
+    pub(crate) scope: RefCell<Rc<Node>>,
+    scopes: Cell<u64>,
+
+    /// Counts polls: options of an operation may change until the poll that made it ends.
+    pub(crate) poll: Cell<u64>,
+    pub(crate) last_call: Cell<Option<Place>>,
+    ready: RefCell<VecDeque<TaskId>>,
+    pub(crate) spawned: RefCell<Vec<Spawned>>,
+    tasks: Cell<u32>,
+
+    pub(crate) state: RefCell<Option<Box<dyn Any>>>,
+    pub(crate) state_borrowed: Cell<Option<Place>>,
+    pub(crate) warnings: RefCell<Warnings>,
+}
+
+impl Shared {
+    pub(crate) fn new(address: Address, started: &Started, foreign: &ForeignWake) -> Self {
+        let main_scope = Node::root(0, Purpose::Main);
+        Self {
+            address,
+            workflow_id: started.workflow_id.clone(),
+            run_id: started.run_id,
+            header: Cell::default(),
+            random: RefCell::new(Random::of_run(started.run_id)),
+            bell: Arc::new(Bell::new(started.run_id, Arc::clone(foreign))),
+            commands: Cell::new(Commands::On),
+            outgoing: RefCell::default(),
+            sequences: RefCell::default(),
+            open: RefCell::default(),
+            undo: RefCell::default(),
+            mailbox: RefCell::default(),
+            scope: RefCell::new(Rc::clone(&main_scope)),
+            main_scope,
+            handler_scope: Node::root(1, Purpose::Handlers),
+            scopes: Cell::new(2),
+            poll: Cell::new(0),
+            last_call: Cell::new(None),
+            ready: RefCell::default(),
+            spawned: RefCell::default(),
+            tasks: Cell::new(0),
+            state: RefCell::new(None),
+            state_borrowed: Cell::new(None),
+            warnings: RefCell::default(),
+        }
+    }
+
+    /// Takes over what an activation says besides its jobs.
+    pub(crate) fn begin(&self, activation: &Activation) {
+        self.header.set(Header {
+            now: activation.now,
+            is_replaying: activation.is_replaying,
+            history_events: activation.history_events,
+            suggest_continue_as_new: activation.suggest_continue_as_new,
+        });
+    }
+
+    /// Code of a task begins to run.
+    pub(crate) fn begin_poll(&self, scope: &Rc<Node>) {
+        self.poll.set(self.poll.get() + 1);
+        self.last_call.set(None);
+        *self.scope.borrow_mut() = Rc::clone(scope);
+    }
+
+    pub(crate) fn push_ready(&self, task: TaskId) {
+        self.ready.borrow_mut().push_back(task);
+    }
+
+    /// Puts tasks ahead of all that are ready, keeping their order.
+    pub(crate) fn push_ready_first(&self, tasks: &[TaskId]) {
+        let mut ready = self.ready.borrow_mut();
+        for task in tasks.iter().rev() {
+            ready.push_front(*task);
+        }
+    }
+
+    pub(crate) fn pop_ready(&self) -> Option<TaskId> {
+        self.ready.borrow_mut().pop_front()
+    }
+
+    /// The number of the next task, and its waker, which counts as queued.
+    pub(crate) fn new_task(&self) -> (TaskId, Arc<TaskWaker>) {
+        let id = TaskId(self.tasks.replace(self.tasks.get() + 1));
+        (
+            id,
+            TaskWaker::queued(self.address, id, Arc::clone(&self.bell)),
+        )
+    }
+
+    /// A scope below the current one.
+    pub(crate) fn child_scope(&self) -> Rc<Node> {
+        Node::child(self.next_scope(), &self.scope.borrow())
+    }
+
+    /// A scope nothing reaches into.
+    pub(crate) fn shield_scope(&self) -> Rc<Node> {
+        Node::root(self.next_scope(), Purpose::Shield)
+    }
+
+    fn next_scope(&self) -> u64 {
+        self.scopes.replace(self.scopes.get() + 1)
+    }
+
+    /// Something people should know.
+    pub(crate) fn warn(&self, warning: impl FnOnce() -> String) {
+        self.warnings.borrow_mut().push(warning);
+    }
+
+    /// Something people should know, unless they were told when it first happened.
+    pub(crate) fn warn_live(&self, warning: impl FnOnce() -> String) {
+        if !self.header.get().is_replaying {
+            self.warn(warning);
+        }
+    }
+}
+
+/// What should be told, bounded: one change may differ from thousands of recorded calls.
+#[derive(Default)]
+pub(crate) struct Warnings {
+    kept: Vec<String>,
+    more: u64,
+}
+
+impl Warnings {
+    const KEPT: usize = 64;
+
+    fn push(&mut self, warning: impl FnOnce() -> String) {
+        if self.kept.len() < Self::KEPT {
+            self.kept.push(warning());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// Takes them all.
+    pub(crate) fn drain(&mut self) -> Vec<String> {
+        let more = std::mem::take(&mut self.more);
+        let mut drained = std::mem::take(&mut self.kept);
+        if more > 0 {
+            drained.push(format!("and {more} more warnings of this run"));
+        }
+        drained
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_bounded_and_counted() {
+        let mut warnings = Warnings::default();
+        for n in 0..Warnings::KEPT + 3 {
+            warnings.push(|| n.to_string());
+        }
+        let drained = warnings.drain();
+        assert_eq!(drained.len(), Warnings::KEPT + 1);
+        assert_eq!(
+            drained.last().map(String::as_str),
+            Some("and 3 more warnings of this run")
+        );
+        assert!(warnings.drain().is_empty());
+    }
+}

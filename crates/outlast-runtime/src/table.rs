@@ -1,0 +1,431 @@
+//! Operations of an instance: made, cancelled, filled, and their commands sent.
+//!
+//! The table holds open operations only, so that a wake-up costs the same at the beginning and
+//! at the end of a long history. An outcome whose operation is not in the table is late if its
+//! number was given out, and a contradiction if it was not.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use outlast_model::command::ScheduleActivity;
+use outlast_model::event::Site;
+use outlast_model::{
+    ActivityOptions, ActivityType, Command, Job, Payload, Resolution, Seq, SignalName, StepName,
+    StepOptions,
+};
+
+use crate::cell::{Key, Kind, OperationCell, State, Subject, UndoPlan, Verdict, Wish};
+use crate::failure::TaskFailure;
+use crate::operation::Operation;
+use crate::program::StepCode;
+use crate::scope::Node;
+use crate::shared::{Commands, Shared};
+use crate::undo::Undo;
+
+/// What leaves the instance at the end of the slice.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    commands: Vec<Option<Entry>>,
+    /// Made in a cancelled scope; cut off when polled or when the poll ends, unless shielded.
+    doomed: Vec<Rc<OperationCell>>,
+    /// Dropped in this poll, unresolved.
+    dropped: Vec<Rc<OperationCell>>,
+    /// Try-cancels whose follow-up activation is due.
+    follow_ups: Vec<Seq>,
+}
+
+struct Entry {
+    command: Command,
+    cell: Option<Rc<OperationCell>>,
+}
+
+/// The last number given out of each kind.
+#[derive(Default)]
+pub(crate) struct Sequences([u32; 4]);
+
+impl Sequences {
+    fn last(&mut self, kind: Kind) -> &mut u32 {
+        let [activity, timer, step, recv] = &mut self.0;
+        match kind {
+            Kind::Activity => activity,
+            Kind::Timer => timer,
+            Kind::Step => step,
+            Kind::Recv => recv,
+        }
+    }
+
+    fn next(&mut self, kind: Kind) -> Seq {
+        let last = self.last(kind);
+        *last += 1;
+        Seq(*last)
+    }
+}
+
+/// Made: by code.
+impl Shared {
+    pub(crate) fn schedule_activity(
+        self: &Rc<Self>,
+        activity_type: ActivityType,
+        input: Payload,
+        options: ActivityOptions,
+        site: Site,
+    ) -> Operation {
+        let subject = Subject::Activity {
+            cancel: Cell::new(options.cancel),
+        };
+        self.schedule(Kind::Activity, subject, site, |seq, site| {
+            let command = ScheduleActivity {
+                seq,
+                activity_type,
+                input,
+                options,
+                site,
+            };
+            Some(Command::ScheduleActivity(Box::new(command)))
+        })
+    }
+
+    pub(crate) fn schedule_timer(
+        self: &Rc<Self>,
+        delay: std::time::Duration,
+        site: Site,
+    ) -> Operation {
+        self.schedule(Kind::Timer, Subject::Timer, site, |seq, site| {
+            Some(Command::StartTimer { seq, delay, site })
+        })
+    }
+
+    pub(crate) fn schedule_step(
+        self: &Rc<Self>,
+        name: StepName,
+        options: StepOptions,
+        code: StepCode,
+        site: Site,
+    ) -> Operation {
+        let subject = Subject::Step {
+            name: name.clone(),
+            code,
+        };
+        self.schedule(Kind::Step, subject, site, |seq, site| {
+            Some(Command::ScheduleStep {
+                seq,
+                name,
+                options,
+                site,
+            })
+        })
+    }
+
+    pub(crate) fn schedule_recv(self: &Rc<Self>, name: &SignalName, site: Site) -> Operation {
+        let subject = Subject::Recv { name: name.clone() };
+        let operation = self.schedule(Kind::Recv, subject, site, |_, _| None);
+        if self.commands.get() == Commands::On {
+            self.mailbox
+                .borrow_mut()
+                .wait(&name, operation.kind_and_seq().1);
+        }
+        operation
+    }
+
+    fn schedule(
+        self: &Rc<Self>,
+        kind: Kind,
+        subject: Subject,
+        site: Site,
+        make: impl FnOnce(Seq, Site) -> Option<Command>,
+    ) -> Operation {
+        let seq = self.sequences.borrow_mut().next(kind);
+        let command = make(seq, site.clone());
+        let cell = Rc::new(OperationCell {
+            key: Key { kind, seq },
+            site,
+            subject,
+            born: self.poll.get(),
+            state: RefCell::new(State::Sent),
+            scope: RefCell::new(Rc::clone(&self.scope.borrow())),
+            waker: RefCell::new(None),
+            undo: RefCell::new(None),
+            is_cancelled: Cell::new(false),
+            is_owned: Cell::new(true),
+        });
+        match self.commands.get() {
+            Commands::On => self.record(command, &cell),
+            Commands::Late => {
+                let late = command.as_ref().map_or("recv", Command::name);
+                let site = &cell.site;
+                self.warn_live(|| format!("{late} at {site} comes after the end of the run"));
+                *cell.state.borrow_mut() = State::Resolved(Resolution::Canceled(None));
+            }
+            Commands::Off => {
+                *cell.state.borrow_mut() = State::Resolved(Resolution::Canceled(None));
+            }
+        }
+        Operation::new(Rc::clone(self), cell)
+    }
+
+    fn record(&self, command: Option<Command>, cell: &Rc<OperationCell>) {
+        let scope = cell.scope.borrow();
+        scope.add(cell.key);
+        self.open.borrow_mut().insert(cell.key, Rc::clone(cell));
+        let mut outgoing = self.outgoing.borrow_mut();
+        if scope.cuts_operations() {
+            outgoing.doomed.push(Rc::clone(cell));
+        }
+        if let Some(command) = command {
+            *cell.state.borrow_mut() = State::Unsent {
+                at: outgoing.commands.len(),
+            };
+            outgoing.commands.push(Some(Entry {
+                command,
+                cell: Some(Rc::clone(cell)),
+            }));
+        }
+    }
+
+    /// Changes a command that was not sent yet; false if it is no longer there.
+    pub(crate) fn edit(&self, cell: &OperationCell, change: impl FnOnce(&mut Command)) -> bool {
+        let State::Unsent { at } = *cell.state.borrow() else {
+            return false;
+        };
+        // Taken out while user code runs: it may make commands of its own.
+        let entry = self
+            .outgoing
+            .borrow_mut()
+            .commands
+            .get_mut(at)
+            .and_then(Option::take);
+        let Some(mut entry) = entry else { return false };
+        change(&mut entry.command);
+        self.outgoing.borrow_mut().commands[at] = Some(entry);
+        true
+    }
+}
+
+/// Cancelled: by code, by a scope, by being dropped.
+impl Shared {
+    /// Cancels an operation in its own mode.
+    pub(crate) fn cancel(&self, cell: &Rc<OperationCell>) {
+        self.carry_out(cell, Wish::Asked(cell.mode()));
+    }
+
+    /// Cancels a scope: all operations it reaches, in the order of kind and number.
+    pub(crate) fn cancel_scope(&self, scope: &Rc<Node>) {
+        if self.commands.get() != Commands::On {
+            return;
+        }
+        for key in scope.cancel() {
+            let cell = self.open.borrow().get(&key).cloned();
+            if let Some(cell) = cell {
+                self.cancel(&cell);
+            }
+        }
+    }
+
+    fn carry_out(&self, cell: &Rc<OperationCell>, wish: Wish) {
+        if self.commands.get() != Commands::On {
+            return;
+        }
+        let verdict = cell.state.borrow().cancel(cell.key.kind, wish);
+        if verdict != Verdict::Nothing {
+            cell.is_cancelled.set(true);
+        }
+        match verdict {
+            Verdict::Nothing => {}
+            Verdict::Withdraw => {
+                self.withdraw(cell);
+                self.fill(cell, Resolution::Canceled(None));
+            }
+            Verdict::Request => self.request(cell),
+            Verdict::RequestThenFollowUp => {
+                self.request(cell);
+                self.outgoing.borrow_mut().follow_ups.push(cell.key.seq);
+            }
+            Verdict::RequestAndFill => {
+                self.request(cell);
+                self.fill(cell, Resolution::Canceled(None));
+            }
+            Verdict::Fill => self.fill(cell, Resolution::Canceled(None)),
+        }
+    }
+
+    fn withdraw(&self, cell: &OperationCell) {
+        if let State::Unsent { at } = *cell.state.borrow() {
+            self.outgoing.borrow_mut().commands[at] = None;
+        }
+    }
+
+    fn request(&self, cell: &OperationCell) {
+        if let Some(command) = cell.cancel_command() {
+            self.outgoing.borrow_mut().commands.push(Some(Entry {
+                command,
+                cell: None,
+            }));
+        }
+        *cell.state.borrow_mut() = State::Canceling;
+    }
+
+    /// The future of an operation was dropped.
+    pub(crate) fn abandon(&self, cell: &Rc<OperationCell>) {
+        cell.is_owned.set(false);
+        cell.waker.borrow_mut().take();
+        if cell.state.borrow().is_filled() || self.commands.get() != Commands::On {
+            return;
+        }
+        self.outgoing.borrow_mut().dropped.push(Rc::clone(cell));
+    }
+
+    /// Cuts off what was made in a cancelled scope, as soon as somebody waits for it.
+    pub(crate) fn cut_off_if_doomed(&self, cell: &Rc<OperationCell>) {
+        let is_doomed = matches!(*cell.state.borrow(), State::Unsent { .. } | State::Sent)
+            && cell.scope.borrow().cuts_operations();
+        if is_doomed {
+            self.cancel(cell);
+        }
+    }
+
+    /// The poll of a task has ended: what it dropped is cancelled, in the order of kind and
+    /// number, whatever the order of the drops was.
+    pub(crate) fn end_poll(&self) {
+        let doomed = std::mem::take(&mut self.outgoing.borrow_mut().doomed);
+        for cell in doomed {
+            self.cut_off_if_doomed(&cell);
+        }
+        for cell in self.take_dropped() {
+            self.carry_out(&cell, Wish::Dropped);
+        }
+    }
+
+    /// The last poll of main has ended and the run closes: what it dropped and never sent is
+    /// taken back; for the rest no cancel is needed, the end of the run stops it.
+    pub(crate) fn end_last_poll(&self) {
+        for cell in self.take_dropped() {
+            if matches!(*cell.state.borrow(), State::Unsent { .. }) {
+                self.carry_out(&cell, Wish::Dropped);
+            }
+        }
+    }
+
+    fn take_dropped(&self) -> Vec<Rc<OperationCell>> {
+        let mut dropped = std::mem::take(&mut self.outgoing.borrow_mut().dropped);
+        dropped.sort_by_key(|cell| cell.key);
+        dropped
+    }
+}
+
+/// Filled: by jobs.
+impl Shared {
+    /// A job says how an operation ended.
+    pub(crate) fn resolve(&self, key: Key, resolution: Resolution) -> Result<(), TaskFailure> {
+        let cell = self.open.borrow().get(&key).cloned();
+        match cell {
+            Some(cell) => self.fill(&cell, resolution),
+            None => {
+                let last = *self.sequences.borrow_mut().last(key.kind);
+                if key.seq.0 > last {
+                    return Err(TaskFailure::unknown_operation(key, last));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the cell, once.
+    pub(crate) fn fill(&self, cell: &OperationCell, resolution: Resolution) {
+        self.forget(cell);
+        if let Resolution::Completed(result) = &resolution {
+            self.remember_undo(cell, result);
+        }
+        let state = if cell.is_owned.get() {
+            State::Resolved(resolution)
+        } else {
+            State::Taken
+        };
+        *cell.state.borrow_mut() = state;
+        let waker = cell.waker.borrow_mut().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Takes the oldest signal a `recv` waits for, if there is one.
+    pub(crate) fn receive(&self, cell: &OperationCell) -> Option<Resolution> {
+        let Subject::Recv { name } = &cell.subject else {
+            return None;
+        };
+        let input = self.mailbox.borrow_mut().take(name)?;
+        self.forget(cell);
+        self.remember_undo(cell, &input);
+        *cell.state.borrow_mut() = State::Taken;
+        Some(Resolution::Completed(input))
+    }
+
+    fn forget(&self, cell: &OperationCell) {
+        self.open.borrow_mut().remove(&cell.key);
+        cell.scope.borrow().remove(cell.key);
+        if let Subject::Recv { name } = &cell.subject {
+            self.mailbox.borrow_mut().leave(name, cell.key.seq);
+        }
+    }
+
+    fn remember_undo(&self, cell: &OperationCell, result: &Payload) {
+        let Some(UndoPlan {
+            activity_type,
+            options,
+        }) = cell.undo.borrow_mut().take()
+        else {
+            return;
+        };
+        let (input, site) = (result.clone(), cell.site.clone());
+        self.undo.borrow_mut().push(Undo {
+            activity_type,
+            input,
+            options,
+            site,
+        });
+    }
+
+    /// An open step's name and call.
+    pub(crate) fn open_step(&self, seq: Seq) -> Option<(StepName, Site, StepCode)> {
+        let cell = self
+            .open
+            .borrow()
+            .get(&Key {
+                kind: Kind::Step,
+                seq,
+            })
+            .cloned()?;
+        match &cell.subject {
+            Subject::Step { name, code } => {
+                Some((name.clone(), cell.site.clone(), StepCode::clone(code)))
+            }
+            Subject::Activity { .. } | Subject::Timer | Subject::Recv { .. } => None,
+        }
+    }
+}
+
+/// Sent: at the end of a slice.
+impl Shared {
+    /// All commands in the order they were made.
+    pub(crate) fn flush(&self) -> Vec<Command> {
+        let made = std::mem::take(&mut self.outgoing.borrow_mut().commands);
+        let mut commands = Vec::with_capacity(made.len());
+        for Entry { command, cell } in made.into_iter().flatten() {
+            if let Some(cell) = cell {
+                *cell.state.borrow_mut() = State::Sent;
+            }
+            commands.push(command);
+        }
+        commands
+    }
+
+    /// Jobs that the commands of the last slice call for, in the same workflow task.
+    pub(crate) fn follow_ups(&self) -> Vec<Job> {
+        let seqs = std::mem::take(&mut self.outgoing.borrow_mut().follow_ups);
+        seqs.into_iter()
+            .map(|seq| Job::ResolveActivity {
+                seq,
+                resolution: Resolution::Canceled(None),
+            })
+            .collect()
+    }
+}
