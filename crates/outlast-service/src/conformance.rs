@@ -1,0 +1,220 @@
+//! The promises of the store port as code: one function per promise, run on every driver.
+//!
+//! A driver of somebody else passes when [`suite`] returns. Each promise gets a fresh
+//! [`Subject`], which can lose its process: dropping the owner without a word and opening what it
+//! left is how most promises are put to the test.
+
+use outlast_model::id::{Epoch, RunId, Version};
+use outlast_model::record::{self, Fact, Record};
+use outlast_model::task::RunNo;
+use outlast_model::{Status, Timestamp};
+
+use crate::store::{Attention, Boot, Commit, CommitNo, Expect, Loaded, RowState, RunRow, Store};
+
+mod commit;
+mod life;
+mod read;
+
+/// A store under test.
+pub trait Subject {
+    /// The store. Empty and not booted at first.
+    fn store(&self) -> &dyn Store;
+
+    /// The owner dies without a word; what it left is opened by a new one, not yet booted.
+    fn crash(&mut self);
+}
+
+/// One thing a store promises; panics when it does not hold.
+pub type Promise = fn(&mut dyn Subject);
+
+/// All of them, with their names.
+pub const PROMISES: &[(&str, Promise)] = &[
+    (
+        "a group is written as a whole",
+        commit::a_group_is_written_as_a_whole,
+    ),
+    (
+        "a group may build on itself",
+        commit::a_group_may_build_on_itself,
+    ),
+    (
+        "a stale version is a conflict",
+        commit::a_stale_version_is_a_conflict,
+    ),
+    (
+        "a stale epoch is a conflict",
+        commit::a_stale_epoch_is_a_conflict,
+    ),
+    ("a run begins once", commit::a_run_begins_once),
+    (
+        "a run that is not there is a conflict",
+        commit::a_run_that_is_not_there_is_a_conflict,
+    ),
+    (
+        "a broken chain is a conflict",
+        commit::a_broken_chain_is_a_conflict,
+    ),
+    (
+        "a conflict names its run and heals by itself",
+        commit::a_conflict_heals_by_itself,
+    ),
+    (
+        "a commit number is used once",
+        commit::a_commit_number_is_used_once,
+    ),
+    (
+        "an empty group is written",
+        commit::an_empty_group_is_written,
+    ),
+    ("blobs come back in order", read::blobs_come_back_in_order),
+    (
+        "a row comes back as it was given",
+        read::a_row_comes_back_as_it_was_given,
+    ),
+    (
+        "a snapshot spares what is before it",
+        read::a_snapshot_spares_what_is_before_it,
+    ),
+    (
+        "a snapshot falls with its commit",
+        read::a_snapshot_falls_with_its_commit,
+    ),
+    ("a missing run is missing", read::a_missing_run_is_missing),
+    (
+        "runs of an id come newest first",
+        read::runs_of_an_id_come_newest_first,
+    ),
+    ("a run is found by its id", read::a_run_is_found_by_its_id),
+    (
+        "lists are filtered and paged",
+        read::lists_are_filtered_and_paged,
+    ),
+    (
+        "what is acknowledged survives a crash",
+        life::what_is_acknowledged_survives_a_crash,
+    ),
+    (
+        "a boot tells of open runs and counters",
+        life::a_boot_tells_of_open_runs_and_counters,
+    ),
+    (
+        "only an orderly stop is clean",
+        life::only_an_orderly_stop_is_clean,
+    ),
+    (
+        "opening again keeps everything",
+        life::opening_again_keeps_everything,
+    ),
+    (
+        "nothing is written without an owner",
+        life::nothing_is_written_without_an_owner,
+    ),
+];
+
+/// Holds a driver to every promise.
+///
+/// # Panics
+/// When one does not hold.
+pub fn suite(make: &dyn Fn() -> Box<dyn Subject>) {
+    for (_, promise) in PROMISES {
+        promise(make().as_mut());
+    }
+}
+
+/// The first commit of a run.
+pub fn start(run: u64, commit: u64, workflow_id: &str) -> Commit {
+    let blob = blob(commit);
+    let state = RowState {
+        status: Status::Running,
+        version: Version(1),
+        epoch: Epoch(0),
+        head: CommitNo(commit),
+        events: 3,
+        bytes: size(&blob),
+        closed: None,
+        wake: None,
+        attention: Attention::TASK,
+    };
+    let row = RunRow {
+        no: RunNo(run),
+        workflow_id: workflow_id.into(),
+        run_id: run_id(run),
+        workflow_type: "checkout".into(),
+        queue: "default".into(),
+        started: Timestamp(1_000_000 + run),
+        state,
+    };
+    Commit {
+        id: CommitNo(commit),
+        prev: CommitNo(0),
+        expect: Expect::New,
+        row,
+        blob,
+        snapshot: None,
+    }
+}
+
+/// The commit of the same run after this one.
+#[must_use]
+pub fn follow(last: &Commit, commit: u64) -> Commit {
+    let blob = blob(commit);
+    let mut next = last.clone();
+    next.id = CommitNo(commit);
+    next.prev = last.id;
+    next.expect = Expect::At(last.row.state.version, last.row.state.epoch);
+    next.row.state.version.0 += 1;
+    next.row.state.head = next.id;
+    next.row.state.events += 2;
+    next.row.state.bytes += size(&blob);
+    next.row.state.attention = Attention::ATTEMPTS;
+    next.blob = blob;
+    next.snapshot = None;
+    next
+}
+
+/// The same, ending the run.
+#[must_use]
+pub fn finish(last: &Commit, commit: u64) -> Commit {
+    let mut next = follow(last, commit);
+    next.row.state.status = Status::Completed;
+    next.row.state.closed = Some(Timestamp(9_000_000 + commit));
+    next.row.state.attention = Attention::default();
+    next
+}
+
+/// A blob like no other: framed and whole.
+pub fn blob(commit: u64) -> Vec<u8> {
+    let epoch = Epoch(u32::try_from(commit).unwrap_or(u32::MAX));
+    record::encode(&[Record::Fact(Fact::EpochRaised { epoch })])
+}
+
+/// The id that [`start`] gives to the run of this number.
+pub fn run_id(run: u64) -> RunId {
+    RunId::v7(
+        run,
+        u128::from(run).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835),
+    )
+}
+
+fn size(blob: &[u8]) -> u64 {
+    u64::try_from(blob.len()).unwrap_or(u64::MAX)
+}
+
+fn boot(subject: &dyn Subject) -> Boot {
+    subject.store().boot().expect("the store boots")
+}
+
+fn write(subject: &dyn Subject, group: &[Commit]) {
+    subject.store().commit(group).expect("the group fits");
+}
+
+fn load(subject: &dyn Subject, run: u64) -> Loaded {
+    subject.store().load(RunNo(run)).expect("the run is there")
+}
+
+fn history(subject: &dyn Subject, run: u64) -> Vec<Vec<u8>> {
+    subject
+        .store()
+        .history(RunNo(run))
+        .expect("the run is there")
+}

@@ -1,0 +1,332 @@
+//! The store port in memory: the oracle that drivers are compared with, and the simulator's disk.
+//!
+//! A handle is cheap to clone and every clone sees the same runs. So a crash is: drop the
+//! service, keep a clone, boot a new service on it. Nothing here survives the process, and
+//! everything else is as a driver must do it, down to which error wins.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use outlast_model::id::{RunId, Version, WorkflowId};
+use outlast_model::planted::{Bug, is_planted};
+use outlast_model::task::RunNo;
+use outlast_model::view::ListFilter;
+
+use crate::store::{Boot, Commit, CommitError, CommitNo, Expect, Loaded, ReadError, RunRow, Store};
+
+/// Runs in a limit of 0.
+const LIST_DEFAULT: usize = 100;
+
+/// Runs that live in memory. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    shared: Arc<Mutex<Data>>,
+}
+
+#[derive(Debug, Default)]
+struct Data {
+    possession: Possession,
+    is_clean: bool,
+    rows: BTreeMap<RunNo, RunRow>,
+    blobs: BTreeMap<CommitNo, Blob>,
+    snapshots: BTreeMap<RunNo, Snapshot>,
+    by_workflow: BTreeMap<WorkflowId, BTreeSet<RunNo>>,
+    by_run: BTreeMap<RunId, RunNo>,
+}
+
+/// Whether commits are taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Possession {
+    /// Nobody has booted.
+    #[default]
+    None,
+    /// Somebody has.
+    Owned,
+    /// A commit failed; the owner must reopen.
+    Failed(String),
+}
+
+#[derive(Debug)]
+struct Blob {
+    prev: CommitNo,
+    data: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    version: Version,
+    head: CommitNo,
+    data: Vec<u8>,
+}
+
+impl MemoryStore {
+    /// An empty store, as if closed in order.
+    pub fn new() -> Self {
+        let store = Self::default();
+        store.data().is_clean = true;
+        store
+    }
+
+    /// Keeps the snapshot of a commit that is itself thrown away: what
+    /// [`Bug::SnapshotNewerThanHistory`] does at a crash.
+    pub(crate) fn keep_snapshot(&self, commit: &Commit) {
+        self.data().put_snapshot(commit);
+    }
+
+    fn data(&self) -> MutexGuard<'_, Data> {
+        // Every change is made at the end of a call, at once: a panic leaves nothing half done.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn boot(&self) -> Result<Boot, ReadError> {
+        let mut data = self.data();
+        let was_clean = std::mem::replace(&mut data.is_clean, false);
+        data.possession = Possession::Owned;
+        Ok(Boot {
+            open: data
+                .rows
+                .values()
+                .filter(|r| r.state.status.is_open())
+                .cloned()
+                .collect(),
+            last_run: data.rows.keys().next_back().copied().unwrap_or_default(),
+            last_commit: data.blobs.keys().next_back().copied().unwrap_or_default(),
+            was_clean,
+        })
+    }
+
+    fn commit(&self, group: &[Commit]) -> Result<(), CommitError> {
+        let mut data = self.data();
+        match &data.possession {
+            Possession::Owned => {}
+            Possession::None => return Err(failed("not booted, or closed")),
+            Possession::Failed(reason) => return Err(failed(reason)),
+        }
+        match data.check(group) {
+            Ok(()) => {
+                for commit in group {
+                    data.write(commit);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if let CommitError::Failed { reason } = &error {
+                    data.possession = Possession::Failed(reason.clone());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn load(&self, run: RunNo) -> Result<Loaded, ReadError> {
+        let data = self.data();
+        let row = data.rows.get(&run).ok_or(ReadError::Missing)?.clone();
+        let Some(snapshot) = data.snapshots.get(&run) else {
+            let blobs = data.chain(&row, CommitNo(0), row.state.version.0)?;
+            return Ok(Loaded {
+                row,
+                snapshot: None,
+                blobs,
+            });
+        };
+        let kept = Some((snapshot.version, snapshot.data.clone()));
+        let Some(count) = row.state.version.0.checked_sub(snapshot.version.0) else {
+            if is_planted(Bug::SnapshotNewerThanHistory) {
+                return Ok(Loaded {
+                    row,
+                    snapshot: kept,
+                    blobs: Vec::new(),
+                });
+            }
+            return Err(damaged(run, "its snapshot is newer than its history"));
+        };
+        let blobs = data.chain(&row, snapshot.head, count)?;
+        Ok(Loaded {
+            row,
+            snapshot: kept,
+            blobs,
+        })
+    }
+
+    fn history(&self, run: RunNo) -> Result<Vec<Vec<u8>>, ReadError> {
+        let data = self.data();
+        let row = data.rows.get(&run).ok_or(ReadError::Missing)?;
+        data.chain(row, CommitNo(0), row.state.version.0)
+    }
+
+    fn find(&self, workflow_id: &WorkflowId, limit: usize) -> Result<Vec<RunRow>, ReadError> {
+        let data = self.data();
+        let runs = data.by_workflow.get(workflow_id).into_iter().flatten();
+        Ok(runs
+            .rev()
+            .take(limit)
+            .filter_map(|no| data.rows.get(no))
+            .cloned()
+            .collect())
+    }
+
+    fn find_run(&self, run_id: RunId) -> Result<Option<RunRow>, ReadError> {
+        let data = self.data();
+        Ok(data
+            .by_run
+            .get(&run_id)
+            .and_then(|no| data.rows.get(no))
+            .cloned())
+    }
+
+    fn list(&self, filter: &ListFilter) -> Result<Vec<RunRow>, ReadError> {
+        let data = self.data();
+        let end = match filter.before {
+            None => RunNo(u64::MAX),
+            Some(id) => match data.by_run.get(&id) {
+                Some(no) => *no,
+                None => return Ok(Vec::new()),
+            },
+        };
+        let limit = if filter.limit == 0 {
+            LIST_DEFAULT
+        } else {
+            filter.limit
+        };
+        let matches = |row: &&RunRow| {
+            filter.status.is_none_or(|s| s == row.state.status)
+                && filter
+                    .workflow_type
+                    .as_ref()
+                    .is_none_or(|t| *t == row.workflow_type)
+        };
+        Ok(data
+            .rows
+            .range(..end)
+            .rev()
+            .map(|(_, r)| r)
+            .filter(matches)
+            .take(limit)
+            .cloned()
+            .collect())
+    }
+
+    fn reopen(&self) -> Result<Boot, ReadError> {
+        self.boot()
+    }
+
+    fn close(&self) -> Result<(), ReadError> {
+        let mut data = self.data();
+        match std::mem::take(&mut data.possession) {
+            Possession::None => Ok(()),
+            Possession::Owned => {
+                data.is_clean = true;
+                Ok(())
+            }
+            // Whether the last group of a failed store is there is not known: not a clean stop.
+            Possession::Failed(reason) => Err(ReadError::Failed { reason }),
+        }
+    }
+}
+
+impl Data {
+    /// Whether all of the group fits, in order, each commit on top of those before it.
+    fn check(&self, group: &[Commit]) -> Result<(), CommitError> {
+        let mut rows: BTreeMap<RunNo, &RunRow> = BTreeMap::new();
+        let mut ids = BTreeSet::new();
+        for commit in group {
+            let run = commit.row.no;
+            let row = rows.get(&run).copied().or_else(|| self.rows.get(&run));
+            if !fits(commit, row) {
+                return Err(CommitError::Conflict { run });
+            }
+            if self.blobs.contains_key(&commit.id) || !ids.insert(commit.id) {
+                return Err(failed(&format!("commit number {} is in use", commit.id.0)));
+            }
+            rows.insert(run, &commit.row);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, commit: &Commit) {
+        let row = &commit.row;
+        match commit.expect {
+            Expect::New => {
+                self.by_workflow
+                    .entry(row.workflow_id.clone())
+                    .or_default()
+                    .insert(row.no);
+                self.by_run.insert(row.run_id, row.no);
+                self.rows.insert(row.no, row.clone());
+            }
+            Expect::At(..) => {
+                if let Some(known) = self.rows.get_mut(&row.no) {
+                    known.state = row.state;
+                }
+            }
+        }
+        self.blobs.insert(
+            commit.id,
+            Blob {
+                prev: commit.prev,
+                data: commit.blob.clone(),
+            },
+        );
+        self.put_snapshot(commit);
+    }
+
+    fn put_snapshot(&mut self, commit: &Commit) {
+        if let Some(data) = &commit.snapshot {
+            let version = commit.row.state.version;
+            let snapshot = Snapshot {
+                version,
+                head: commit.id,
+                data: data.clone(),
+            };
+            self.snapshots.insert(commit.row.no, snapshot);
+        }
+    }
+
+    /// The blobs from the head back to `until`, which is not part of it, oldest first.
+    fn chain(&self, row: &RunRow, until: CommitNo, count: u64) -> Result<Vec<Vec<u8>>, ReadError> {
+        let mut blobs = Vec::new();
+        let mut at = row.state.head;
+        for _ in 0..count {
+            let Some(blob) = self.blobs.get(&at) else {
+                return Err(damaged(row.no, "a blob of its history is missing"));
+            };
+            blobs.push(blob.data.clone());
+            at = blob.prev;
+        }
+        if at != until {
+            return Err(damaged(
+                row.no,
+                "its history does not have as many blobs as its row says",
+            ));
+        }
+        blobs.reverse();
+        Ok(blobs)
+    }
+}
+
+fn fits(commit: &Commit, row: Option<&RunRow>) -> bool {
+    match (commit.expect, row) {
+        (Expect::New, None) => commit.prev == CommitNo(0),
+        (Expect::At(version, epoch), Some(row)) => {
+            row.state.version == version
+                && row.state.head == commit.prev
+                && (row.state.epoch == epoch || is_planted(Bug::StaleEpochAccepted))
+        }
+        (Expect::New, Some(_)) | (Expect::At(..), None) => false,
+    }
+}
+
+fn failed(reason: &str) -> CommitError {
+    CommitError::Failed {
+        reason: reason.to_owned(),
+    }
+}
+
+fn damaged(run: RunNo, reason: &str) -> ReadError {
+    ReadError::Damaged {
+        run,
+        reason: reason.to_owned(),
+    }
+}

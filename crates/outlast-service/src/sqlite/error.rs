@@ -1,0 +1,211 @@
+//! Why a database file cannot be opened: one variant per remedy, each with a code to search for
+//! and the fix in its text. And how what SQLite says becomes what the port says.
+
+use std::path::{Path, PathBuf};
+
+use outlast_model::task::RunNo;
+use rusqlite::ErrorCode;
+
+use crate::store::ReadError;
+
+/// Why the database was not opened. Nothing was changed in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another owner has it.
+    #[error("{} is in use by {}: one process owns a file; stop that one, or ask it", path.display(), holder(*pid))]
+    InUse {
+        /// The database.
+        path: PathBuf,
+        /// Its owner, if it could be read.
+        pid: Option<u32>,
+    },
+    /// Written by a newer Outlast.
+    #[error("{} has format {found}, this build knows up to {supported}: use the newer build", path.display())]
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// Its format.
+        found: i32,
+        /// The newest format this build knows.
+        supported: i32,
+    },
+    /// Somebody else's file.
+    #[error("{} is not an Outlast database and is left as it is: choose another path", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No right to write.
+    #[error("{} or its directory cannot be written: grant this user write access to both", path.display())]
+    ReadOnly {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A file system whose locks cannot be trusted.
+    #[error("{} is on {kind}, where file locks cannot be trusted: use a local disk, or set allow_network_file_system", path.display())]
+    NetworkFileSystem {
+        /// The database.
+        path: PathBuf,
+        /// The kind of file system.
+        kind: String,
+    },
+    /// The file is not as it was written.
+    #[error("{} is damaged ({reason}): keep a copy of it and restore a backup", path.display())]
+    Damaged {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No room.
+    #[error("no room for {}: free some space and open it again", path.display())]
+    Full {
+        /// The database.
+        path: PathBuf,
+    },
+    /// A SQLite with known data loss.
+    #[error(
+        "SQLite {found} can lose commits, {needed} or newer is needed: build with the feature `bundled`"
+    )]
+    OldSqlite {
+        /// What is linked.
+        found: String,
+        /// What is needed.
+        needed: &'static str,
+    },
+    /// A directory, or for a reader the file, does not exist.
+    #[error("{} does not exist: create it, or correct the path", path.display())]
+    Missing {
+        /// What is missing.
+        path: PathBuf,
+    },
+    /// Part of the path is no directory.
+    #[error("{} is not a directory: correct the path", path.display())]
+    NotADirectory {
+        /// What is none.
+        path: PathBuf,
+    },
+    /// The path names a directory.
+    #[error("{} is a directory: name a file in it", path.display())]
+    IsADirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Anything else the system said.
+    #[error("{} cannot be opened: {reason}", path.display())]
+    Other {
+        /// The database.
+        path: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+}
+
+impl OpenError {
+    /// The code of this failure, the same in every version.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::InUse { .. } => "OL-4101",
+            Self::Newer { .. } => "OL-4102",
+            Self::Foreign { .. } => "OL-4103",
+            Self::ReadOnly { .. } => "OL-4104",
+            Self::NetworkFileSystem { .. } => "OL-4105",
+            Self::Damaged { .. } => "OL-4106",
+            Self::Full { .. } => "OL-4107",
+            Self::OldSqlite { .. } => "OL-4108",
+            Self::Missing { .. } => "OL-4109",
+            Self::NotADirectory { .. } => "OL-4110",
+            Self::IsADirectory { .. } => "OL-4111",
+            Self::Other { .. } => "OL-4112",
+        }
+    }
+
+    /// What SQLite said while the file was opened.
+    pub(super) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        let reason = error.to_string();
+        let Some(code) = error.sqlite_error_code() else {
+            return Self::Other { path, reason };
+        };
+        if code == ErrorCode::NotADatabase {
+            Self::Foreign { path }
+        } else if code == ErrorCode::DiskFull {
+            Self::Full { path }
+        } else if code == ErrorCode::ReadOnly || code == ErrorCode::PermissionDenied {
+            Self::ReadOnly { path }
+        } else if code == ErrorCode::DatabaseCorrupt {
+            Self::Damaged { path, reason }
+        } else {
+            Self::Other { path, reason }
+        }
+    }
+
+    /// What the system said while a file was looked at or made.
+    pub(super) fn from_io(path: &Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let kind = error.kind();
+        let path = path.to_owned();
+        if kind == ErrorKind::NotFound {
+            Self::Missing { path }
+        } else if kind == ErrorKind::NotADirectory {
+            Self::NotADirectory { path }
+        } else if kind == ErrorKind::PermissionDenied || kind == ErrorKind::ReadOnlyFilesystem {
+            Self::ReadOnly { path }
+        } else if kind == ErrorKind::StorageFull || kind == ErrorKind::QuotaExceeded {
+            Self::Full { path }
+        } else {
+            Self::Other {
+                path,
+                reason: error.to_string(),
+            }
+        }
+    }
+}
+
+impl From<OpenError> for ReadError {
+    fn from(error: OpenError) -> Self {
+        Self::Failed {
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// What SQLite said while something was read that belongs to no single run.
+pub(super) fn unreadable(error: &rusqlite::Error) -> ReadError {
+    ReadError::Failed {
+        reason: error.to_string(),
+    }
+}
+
+/// What SQLite said while this run was read. A value that no version of Outlast writes is damage
+/// as much as a broken page is.
+pub(super) fn unreadable_run(run: RunNo, error: &rusqlite::Error) -> ReadError {
+    let is_damage = match error.sqlite_error_code() {
+        Some(code) => code == ErrorCode::DatabaseCorrupt,
+        None => is_odd_value(error),
+    };
+    let reason = error.to_string();
+    if is_damage {
+        ReadError::Damaged { run, reason }
+    } else {
+        ReadError::Failed { reason }
+    }
+}
+
+fn is_odd_value(error: &rusqlite::Error) -> bool {
+    matches!(
+        error,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
+    )
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(
+        || "another process".to_owned(),
+        |pid| format!("process {pid}"),
+    )
+}

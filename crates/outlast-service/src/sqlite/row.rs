@@ -1,0 +1,77 @@
+//! A run row as SQLite keeps it. SQLite has signed numbers of 64 bits: counters fit, and a time
+//! past their end is the end of time.
+
+use outlast_model::id::{Epoch, QueueName, RunId, Version, WorkflowId, WorkflowType};
+use outlast_model::task::RunNo;
+use outlast_model::{Status, Timestamp};
+use rusqlite::Row;
+use rusqlite::types::Type;
+
+use crate::store::{Attention, CommitNo, RowState, RunRow};
+
+/// In the order [`read`] takes them.
+pub(super) const COLUMNS: &str = "id, status, version, epoch, head, events, bytes, closed, wake, \
+     attention, started, run_id, type, queue, workflow_id";
+
+/// A row of [`COLUMNS`].
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        no: RunNo(count(row, 0)?),
+        state: state(row)?,
+        started: time(row.get(10)?),
+        run_id: RunId(u128::from_be_bytes(row.get(11)?)),
+        workflow_type: WorkflowType::from(text(row, 12)?),
+        queue: QueueName::from(text(row, 13)?),
+        workflow_id: WorkflowId::from(text(row, 14)?),
+    })
+}
+
+fn state(row: &Row<'_>) -> rusqlite::Result<RowState> {
+    let number: u8 = row.get(1)?;
+    let status = Status::from_number(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(
+        1,
+        i64::from(number),
+    ))?;
+    Ok(RowState {
+        status,
+        version: Version(count(row, 2)?),
+        epoch: Epoch(row.get(3)?),
+        head: CommitNo(count(row, 4)?),
+        events: count(row, 5)?,
+        bytes: count(row, 6)?,
+        closed: row.get::<_, Option<i64>>(7)?.map(time),
+        wake: row.get::<_, Option<i64>>(8)?.map(time),
+        attention: Attention(row.get(9)?),
+    })
+}
+
+/// A counter.
+pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let value: i64 = row.get(column)?;
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
+}
+
+fn text<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result<&'r str> {
+    let value = row.get_ref(column)?;
+    value
+        .as_str()
+        .map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(e)))
+}
+
+/// A counter on its way in.
+pub(super) fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A time on its way in.
+pub(super) fn micros(at: Timestamp) -> i64 {
+    int(at.0)
+}
+
+fn time(value: i64) -> Timestamp {
+    if value == i64::MAX {
+        Timestamp::MAX
+    } else {
+        Timestamp(u64::try_from(value).unwrap_or(0))
+    }
+}

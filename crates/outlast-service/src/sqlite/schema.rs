@@ -1,0 +1,102 @@
+//! The tables, and the way from every older format to this one.
+//!
+//! Layout "chain": `hist` is append-only and keyed by the number of the commit, so that commits
+//! of many runs fill the same few pages; each blob names the one before it, and the run row
+//! names the newest. No index on a random id is written by a commit: `wf` and `rid` are written
+//! behind (see the module `index`). `run_open` holds open runs only.
+//!
+//! A step is never changed once released; the next format is one more entry of the list.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::error::OpenError;
+
+/// "OUTL": how a file says that it is ours.
+pub(super) const APPLICATION_ID: i32 = 0x4f55_544c;
+
+/// Step n leads from format n to format n + 1.
+const STEPS: [&str; 1] = ["
+    CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    INSERT INTO meta VALUES ('clean', 1), ('indexed', 0);
+    CREATE TABLE run(
+        id INTEGER PRIMARY KEY,
+        status INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        head INTEGER NOT NULL,
+        events INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        closed INTEGER,
+        wake INTEGER,
+        attention INTEGER NOT NULL,
+        started INTEGER NOT NULL,
+        run_id BLOB NOT NULL,
+        type TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        workflow_id TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX run_open ON run(id) WHERE status = 1;
+    CREATE TABLE hist(id INTEGER PRIMARY KEY, prev INTEGER NOT NULL, data BLOB NOT NULL) STRICT;
+    CREATE TABLE snap(
+        run INTEGER PRIMARY KEY,
+        version INTEGER NOT NULL,
+        head INTEGER NOT NULL,
+        data BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE wf(
+        workflow_id TEXT NOT NULL,
+        run INTEGER NOT NULL,
+        PRIMARY KEY (workflow_id, run)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE rid(run_id BLOB PRIMARY KEY, run INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+"];
+
+/// The format this build writes.
+pub(super) fn supported() -> i32 {
+    i32::try_from(STEPS.len()).unwrap_or(i32::MAX)
+}
+
+/// The format of the file: 0 for an empty one. Refuses files of others and of the future, before
+/// anything is written to them.
+pub(super) fn identify(conn: &Connection, path: &Path) -> Result<i32, OpenError> {
+    let lost = |e: rusqlite::Error| OpenError::from_sqlite(path, &e);
+    let pragma = |sql: &str| {
+        conn.query_row(sql, (), |row| row.get::<_, i32>(0))
+            .map_err(lost)
+    };
+    let owner = pragma("PRAGMA application_id")?;
+    let format = pragma("PRAGMA user_version")?;
+    if owner == 0 && format == 0 && pragma("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(0);
+    }
+    if owner != APPLICATION_ID || format < 0 {
+        return Err(OpenError::Foreign {
+            path: path.to_owned(),
+        });
+    }
+    if format > supported() {
+        let supported = supported();
+        return Err(OpenError::Newer {
+            path: path.to_owned(),
+            found: format,
+            supported,
+        });
+    }
+    Ok(format)
+}
+
+/// Brings the file to the format of this build, all steps or none.
+pub(super) fn migrate(conn: &Connection, from: i32) -> rusqlite::Result<()> {
+    if from == supported() {
+        return Ok(());
+    }
+    let tx = conn.unchecked_transaction()?;
+    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or(0)) {
+        tx.execute_batch(step)?;
+    }
+    tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    tx.pragma_update(None, "user_version", supported())?;
+    tx.commit()
+}
