@@ -7,7 +7,7 @@ use syn::{Error, ItemFn, PatType, Result, Type};
 
 use crate::args::{ActivityArgs, crate_path};
 use crate::signature::{
-    Durable, cfgs, check, last_segment, meta_ident, parameters, pinned, wire_name,
+    Durable, cfgs, check, input_check, last_segment, meta_ident, parameters, pinned, wire_name,
 };
 
 pub(crate) fn expand(args: &ActivityArgs, function: &ItemFn) -> Result<TokenStream> {
@@ -93,6 +93,7 @@ impl Meta<'_> {
             |ty| quote_spanned!(ty.span()=> <#ty as #krate::FromActivity>::from_activity(__ctx)),
         );
         let input_value = input.map(|_| quote!(__input)).into_iter();
+        let input_check = input_check(krate, *input);
         let defaults = args.defaults.iter().map(
             |(field, value)| quote!(__defaults.#field = ::core::option::Option::Some(#value);),
         );
@@ -103,6 +104,7 @@ impl Meta<'_> {
         };
         quote! {
             const _: () = {
+                #input_check
                 impl #krate::__private::ActivityMeta for #meta {
                     const NAME: &'static str = #wire;
                     const AT: (&'static str, u32) = (::core::file!(), ::core::line!());

@@ -138,6 +138,18 @@ pub(crate) fn cfgs(attributes: &[Attribute]) -> Vec<&Attribute> {
         .collect()
 }
 
+/// Asks the compiler whether the input can be stored, at the place where its type is written.
+pub(crate) fn input_check(krate: &TokenStream, input: Option<&Type>) -> TokenStream {
+    let Some(ty) = input else { return quote!() };
+    let ask = quote_spanned!(ty.span()=> #krate::__private::assert_data::<#ty>(););
+    quote! {
+        #[allow(dead_code)]
+        fn __input_can_be_stored() {
+            #ask
+        }
+    }
+}
+
 /// The body with its return type pinned, so that type errors point into the user's code and not
 /// at the attribute.
 pub(crate) fn pinned(output: &Type, block: &Block) -> TokenStream {

@@ -6,7 +6,9 @@ use syn::spanned::Spanned;
 use syn::{Error, Ident, ItemFn, PatType, Result, Signature, Type, Visibility};
 
 use crate::args::{WorkflowArgs, crate_path};
-use crate::signature::{Durable, cfgs, check, is_ctx, meta_ident, parameters, pinned, wire_name};
+use crate::signature::{
+    Durable, cfgs, check, input_check, is_ctx, meta_ident, parameters, pinned, wire_name,
+};
 
 pub(crate) fn expand(args: &WorkflowArgs, function: &ItemFn) -> Result<TokenStream> {
     let krate = crate_path(args.krate.as_ref());
@@ -126,8 +128,10 @@ impl Meta {
             #[derive(Clone, Copy, Debug)]
             #vis struct #meta {}
         };
+        let input_check = input_check(krate, self.input.as_ref());
         let implementation = quote! {
             const _: () = {
+                #input_check
                 #[allow(unused_variables)]
                 impl #krate::__private::WorkflowMeta for #meta {
                     const NAME: &'static str = #wire;

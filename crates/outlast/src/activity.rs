@@ -166,8 +166,9 @@ pub trait ActivityMeta: Copy + Send + Sync + 'static {
     const NAME: &'static str;
     /// File and line of its definition.
     const AT: (&'static str, u32);
-    /// What it takes.
-    type Input: Data;
+    /// What it takes. That it is [`Data`] is asked elsewhere: the compiler's words are better
+    /// there.
+    type Input: Send + 'static;
     /// What it takes from its surroundings, as a list.
     type Extractors;
     /// What it returns.
@@ -212,7 +213,7 @@ pub trait ActivityFn<K>: Activity<K> {
     /// What it takes from its surroundings, as a list.
     type Extractors;
     /// Its metadata.
-    type Meta: ActivityMeta;
+    type Meta: ActivityMeta<Input: Data>;
 }
 
 /// How an activity was recognised: by its function.
@@ -227,7 +228,7 @@ macro_rules! functions {
     ($($argument:ident)*) => {
         impl<F, M, W, $($argument),*> Activity<ByFn<($($argument,)*)>> for F
         where
-            M: ActivityMeta,
+            M: ActivityMeta<Input: Data>,
             F: Fn($($argument),*) -> ActivityBody<M, W> + Copy + Send + Sync + 'static,
         {
             type Input = M::Input;
@@ -245,7 +246,7 @@ macro_rules! functions {
 
         impl<F, M, W, $($argument),*> ActivityFn<ByFn<($($argument,)*)>> for F
         where
-            M: ActivityMeta,
+            M: ActivityMeta<Input: Data>,
             F: Fn($($argument),*) -> ActivityBody<M, W> + Copy + Send + Sync + 'static,
         {
             type Extractors = M::Extractors;

@@ -23,7 +23,7 @@ use crate::workflow::WorkflowMeta;
 pub(crate) type AnyProgram = Arc<dyn Program + Send + Sync>;
 
 /// The code of an `#[activity]` function.
-pub(crate) fn activity_code<M: ActivityMeta>(states: States) -> ActivityCode {
+pub(crate) fn activity_code<M: ActivityMeta<Input: Data>>(states: States) -> ActivityCode {
     Arc::new(move |attempt: AttemptCtx, input: Payload| {
         let ctx = ActivityCtx::new(attempt, states.clone());
         let what = format!("activity {}", M::NAME);
@@ -80,13 +80,13 @@ fn asked(ctx: &ActivityCtx) -> Asked {
 }
 
 /// The program of a `#[workflow]`.
-pub(crate) fn workflow_program<M: WorkflowMeta>() -> AnyProgram {
+pub(crate) fn workflow_program<M: WorkflowMeta<Input: Data>>() -> AnyProgram {
     Arc::new(Written::<M>(PhantomData))
 }
 
 struct Written<M>(PhantomData<fn() -> M>);
 
-impl<M: WorkflowMeta> Program for Written<M> {
+impl<M: WorkflowMeta<Input: Data>> Program for Written<M> {
     fn start(&self, ctx: Context, started: &Started) -> Result<MainFuture, FailureTrace> {
         let what = format!("workflow {}", M::NAME);
         let input = read_input::<M::Input>(&what, &started.input).map_err(|failure| *failure)?;

@@ -184,3 +184,6 @@ impl<T, E: Into<Error>> ResultExt<T> for std::result::Result<T, E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

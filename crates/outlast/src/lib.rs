@@ -9,6 +9,10 @@
 //! Reading order of this crate: [`Ctx`] and [`Call`] for what workflow code can do; [`Error`]
 //! and [`CallError`] for how it fails; [`App`] and [`Handle`] for who starts it.
 
+#[cfg(test)]
+// The macros write `::outlast`; in this crate's own tests that is the crate itself.
+extern crate self as outlast;
+
 mod activity;
 mod activity_ctx;
 mod arg;
@@ -86,7 +90,7 @@ pub mod __private {
     pub use crate::handle::send;
     pub use crate::signal::{Handled, Signals};
     pub use crate::state::{Extract, Has, Here, ProvidedBy, There};
-    pub use crate::wire::{Data, Outcome};
+    pub use crate::wire::{Data, Outcome, assert_data};
     pub use crate::workflow::{HandleOf, LocalFuture, WorkflowBody, WorkflowMeta, main_future};
     pub use tokio;
 }

@@ -30,6 +30,9 @@ pub trait Data: Serialize + DeserializeOwned + Send + 'static {}
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + 'static> Data for T {}
 
+/// Asks whether a type is data, where the user wrote it.
+pub fn assert_data<T: Data>() {}
+
 /// What a durable function returns: a `Result` whose sides can be stored.
 #[diagnostic::on_unimplemented(
     message = "an activity or a workflow returns `Result<T>`, but this one returns `{Self}`",
@@ -176,3 +179,6 @@ impl Unstorable {
         FailureTrace::new(kind, self.text(what))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,8 +68,9 @@ pub trait WorkflowMeta: Copy + Send + Sync + 'static {
     const AT: (&'static str, u32);
     /// What its handlers share.
     type State: 'static;
-    /// What it takes.
-    type Input: Data;
+    /// What it takes. That it is [`Data`] is asked elsewhere: the compiler's words are better
+    /// there.
+    type Input: Send + 'static;
     /// What it returns.
     type Return: Outcome;
     /// What a client gets.
@@ -113,14 +114,14 @@ pub trait Workflow<K>: Copy + Send + Sync + 'static {
 )]
 pub trait WorkflowFn<K>: Workflow<K> {
     /// Its metadata.
-    type Meta: WorkflowMeta;
+    type Meta: WorkflowMeta<Input: Data>;
 }
 
 macro_rules! functions {
     ($($argument:ident)*) => {
         impl<F, M, W, $($argument),*> Workflow<ByFn<($($argument,)*)>> for F
         where
-            M: WorkflowMeta,
+            M: WorkflowMeta<Input: Data>,
             F: Fn($($argument),*) -> WorkflowBody<M, W> + Copy + Send + Sync + 'static,
         {
             type Input = M::Input;
@@ -135,7 +136,7 @@ macro_rules! functions {
 
         impl<F, M, W, $($argument),*> WorkflowFn<ByFn<($($argument,)*)>> for F
         where
-            M: WorkflowMeta,
+            M: WorkflowMeta<Input: Data>,
             F: Fn($($argument),*) -> WorkflowBody<M, W> + Copy + Send + Sync + 'static,
         {
             type Meta = M;

@@ -1,0 +1,296 @@
+//! Putting an application together: where runs live, what can run, what it needs.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outlast_model::{ActivityType, QueueName, RunId, WorkflowType};
+use outlast_service::clock::{Clock, SystemClock};
+use outlast_service::outlet::Capabilities;
+use outlast_service::service::{Service, Setup, random};
+use outlast_service::store::Store;
+use outlast_worker::worker::Report;
+use outlast_worker::{ActivityCode, Registry, Settings, Worker};
+
+use crate::activity::{ActivityCtx, ActivityDef, ActivityFn, ActivityMeta};
+use crate::client::App;
+use crate::ctx::Ctx;
+use crate::embedded::{Door, Embedded, Running};
+use crate::erase::{activity_code, closure_code, closure_program, workflow_program};
+use crate::error::{Error, Result};
+use crate::failure::IntoFailure;
+use crate::state::{ProvidedBy, States};
+use crate::wire::{Data, Outcome};
+use crate::workflow::{WorkflowDef, WorkflowFn, WorkflowMeta};
+
+/// The task queue of everything that names no other.
+pub(crate) const DEFAULT_QUEUE: &str = "default";
+
+/// Where an application begins.
+#[derive(Debug)]
+pub struct Outlast;
+
+impl Outlast {
+    /// Embedded: one process, one file, nothing to install.
+    pub fn sqlite(path: impl AsRef<Path>) -> Builder {
+        Builder::new(Place::Sqlite(path.as_ref().to_path_buf()))
+    }
+
+    /// By URL: `sqlite:orders.db`.
+    pub fn connect(url: &str) -> Builder {
+        match url.strip_prefix("sqlite:") {
+            Some(path) => Self::sqlite(path.trim_start_matches("//")),
+            None => Builder::new(Place::Unknown(url.to_owned())),
+        }
+    }
+}
+
+/// Where runs live.
+pub(crate) enum Place {
+    Sqlite(PathBuf),
+    Given(Arc<dyn Store>),
+    Unknown(String),
+}
+
+/// An application that is being put together. `L` lists the types of its states.
+#[must_use = "a builder does nothing until `.start().await` or `.run().await`"]
+pub struct Builder<L = ()> {
+    place: Place,
+    clock: Arc<dyn Clock>,
+    states: States,
+    registry: Registry,
+    /// Kind, name and place of every registration, to find two of one name.
+    names: Vec<(&'static str, &'static str, String)>,
+    settings: Settings,
+    report: Report,
+    shards: Option<usize>,
+    list: PhantomData<fn() -> L>,
+}
+
+impl<L> std::fmt::Debug for Builder<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("registry", &self.registry).finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(crate) fn new(place: Place) -> Self {
+        Self {
+            place,
+            clock: Arc::new(SystemClock),
+            states: States::default(),
+            registry: Registry::default(),
+            names: Vec::new(),
+            settings: Settings::default(),
+            report: Arc::new(print_report),
+            shards: None,
+            list: PhantomData,
+        }
+    }
+}
+
+impl<L> Builder<L> {
+    /// A dependency of activities: they take it as `State<T>`. Comes before them.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Builder<(T, L)> {
+        self.states.insert(value);
+        Builder {
+            place: self.place,
+            clock: self.clock,
+            states: self.states,
+            registry: self.registry,
+            names: self.names,
+            settings: self.settings,
+            report: self.report,
+            shards: self.shards,
+            list: PhantomData,
+        }
+    }
+
+    /// An `#[activity]` function that can run here.
+    pub fn activity<A, K, I>(mut self, activity: A) -> Self
+    where
+        A: ActivityFn<K>,
+        A::Extractors: ProvidedBy<L, I>,
+    {
+        let code = activity_code::<A::Meta>(self.states.clone());
+        let (file, line) = A::Meta::AT;
+        self.add_activity(activity.name(), format!("{file}:{line}"), code);
+        self
+    }
+
+    /// The code of a definition.
+    pub fn bind<I, O, E, F, W>(mut self, definition: ActivityDef<I, O, E>, code: F) -> Self
+    where
+        I: Data,
+        O: Data,
+        E: IntoFailure,
+        F: Fn(ActivityCtx, I) -> W + Send + Sync + 'static,
+        W: Future<Output = std::result::Result<O, E>> + Send + 'static,
+    {
+        let name = crate::activity::Activity::name(&definition);
+        let code = closure_code(name, self.states.clone(), code);
+        self.add_activity(name, "a definition bound with .bind(..)".into(), code);
+        self
+    }
+
+    /// A `#[workflow]` that can run here.
+    pub fn workflow<W: WorkflowFn<K>, K>(mut self, workflow: W) -> Self {
+        let (file, line) = W::Meta::AT;
+        self.add_name("workflow", workflow.name(), format!("{file}:{line}"));
+        let program = workflow_program::<W::Meta>();
+        self.registry.workflows.insert(WorkflowType::new(workflow.name()), program);
+        self
+    }
+
+    /// The code of a workflow definition.
+    pub fn bind_workflow<I, O, E, F, R, W>(
+        mut self,
+        definition: WorkflowDef<I, O, E>,
+        main: F,
+    ) -> Self
+    where
+        I: Data,
+        O: Data,
+        E: IntoFailure,
+        R: Outcome<Ok = O, Err = E> + 'static,
+        F: Fn(Ctx, I) -> W + Send + Sync + 'static,
+        W: Future<Output = R> + 'static,
+    {
+        let name = crate::workflow::Workflow::name(&definition);
+        self.add_name("workflow", name, "a definition bound with .bind_workflow(..)".into());
+        let program = closure_program(name, main);
+        self.registry.workflows.insert(WorkflowType::new(name), program);
+        self
+    }
+
+    /// How the worker behaves: slots, cache, limits for stuck code.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Where warnings go, instead of the standard error stream.
+    pub fn report(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.report = Arc::new(report);
+        self
+    }
+
+    /// Engine threads, each with its share of the workflow ids; one per two cores by default.
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards);
+        self
+    }
+
+    pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Replaces the code of an activity: for mocks.
+    pub(crate) fn replace_activity(&mut self, name: &'static str, code: ActivityCode) {
+        self.registry.activities.insert(ActivityType::new(name), code);
+    }
+
+    /// Starts the application in the background and hands back its client. It stops in order
+    /// when the last clone of the client is dropped, or with [`App::shutdown`].
+    ///
+    /// # Errors
+    /// Two registrations of one name, or a store that cannot be opened; the error says why and
+    /// what to do.
+    pub async fn start(self) -> Result<App> {
+        self.check_names()?;
+        let runtime = tokio::runtime::Handle::current();
+        let started = tokio::task::spawn_blocking(move || self.assemble(runtime)).await;
+        started.map_err(|e| Error::msg(e.to_string()))?
+    }
+
+    /// Starts the application and serves until the process is asked to stop.
+    ///
+    /// # Errors
+    /// As [`start`](Builder::start).
+    pub async fn run(self) -> Result<()> {
+        let app = self.start().await?;
+        crate::signals::asked_to_stop().await;
+        app.shutdown().await;
+        Ok(())
+    }
+
+    fn assemble(self, runtime: tokio::runtime::Handle) -> Result<App> {
+        let store = self.place.open()?;
+        let capabilities = Capabilities {
+            workflows: self.registry.workflows.keys().cloned().collect(),
+            activities: self.registry.activities.keys().cloned().collect(),
+            queues: BTreeSet::from([QueueName::new(DEFAULT_QUEUE)]),
+        };
+        let worker = Worker::new(self.registry, self.settings, runtime, self.report);
+        let setup = Setup {
+            store,
+            clock: self.clock.clone(),
+            outlet: Arc::new(Door(worker.clone())),
+            capabilities,
+            shards: self.shards.unwrap_or_else(default_shards),
+        };
+        let service = Service::open(setup)?;
+        let embedded = Arc::new(Embedded::new(service.clone()));
+        worker.start(embedded.clone());
+        let clock = self.clock;
+        let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
+        let running = Arc::new(Running { service, worker });
+        Ok(App::new(embedded, ids, QueueName::new(DEFAULT_QUEUE), Some(running)))
+    }
+
+    fn add_activity(&mut self, name: &'static str, at: String, code: ActivityCode) {
+        self.add_name("activity", name, at);
+        self.replace_activity(name, code);
+    }
+
+    fn add_name(&mut self, kind: &'static str, name: &'static str, at: String) {
+        self.names.push((kind, name, at));
+    }
+
+    fn check_names(&self) -> Result<()> {
+        for (index, (kind, name, at)) in self.names.iter().enumerate() {
+            let same = |(k, n, _): &&(&str, &str, String)| k == kind && n == name;
+            if let Some((_, _, first)) = self.names[..index].iter().find(same) {
+                return Err(Error::msg(format!(
+                    "two {kind} registrations are named {name:?}: {first} and {at}; rename one \
+                     with #[{kind}(name = \"..\")]"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    fn open(self) -> Result<Arc<dyn Store>> {
+        match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(path) => {
+                Ok(Arc::new(outlast_service::sqlite::SqliteStore::open(path)?))
+            }
+            #[cfg(not(feature = "sqlite"))]
+            Self::Sqlite(path) => Err(Error::msg(format!(
+                "{} cannot be opened: this build has no SQLite; turn on the feature \"sqlite\"",
+                path.display()
+            ))),
+            Self::Given(store) => Ok(store),
+            Self::Unknown(url) => Err(Error::msg(format!(
+                "unknown backend {url:?}: expected sqlite:FILE"
+            ))),
+        }
+    }
+}
+
+/// One engine thread per two cores: measured, more are slower.
+fn default_shards() -> usize {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    (cores / 2).max(1)
+}
+
+#[expect(clippy::print_stderr, reason = "where a program without a logger looks")]
+fn print_report(text: &str) {
+    eprintln!("outlast: {text}");
+}

@@ -1,0 +1,216 @@
+//! The embedded backend: service and worker in one process, wired to each other.
+//!
+//! This is the only place where the two meet; neither learns of the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast_engine::Effect;
+use outlast_model::start::{StartReply, StartRequest};
+use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
+use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
+use outlast_model::{Event, Failure, Payload, Refusal, RequestId, RunId, SignalName};
+use outlast_service::mail::Reply;
+use outlast_service::outlet::Outlet;
+use outlast_service::service::{self, Service};
+use outlast_service::shard::Turn;
+use outlast_worker::port::{Answer, ClientPort, Lane, Next, WorkerPort};
+use outlast_worker::{Dispatch, Worker};
+
+/// How long a stopping application waits for its engine threads.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Service and worker of one process.
+pub(crate) struct Embedded {
+    service: Arc<Service>,
+}
+
+impl Embedded {
+    pub(crate) fn new(service: Arc<Service>) -> Self {
+        Self { service }
+    }
+}
+
+/// Lives as long as the application; stops it in order when dropped.
+pub(crate) struct Running {
+    pub(crate) service: Arc<Service>,
+    pub(crate) worker: Arc<Worker>,
+}
+
+impl Running {
+    /// Stops claiming, tells running attempts, makes durable what is decided, closes the store.
+    pub(crate) fn stop(&self) {
+        self.worker.shutdown(GRACE);
+        // The mark of a clean stop is a convenience; nothing is lost without it.
+        drop(self.service.close());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The service's way to the worker.
+pub(crate) struct Door(pub(crate) Arc<Worker>);
+
+impl Outlet for Door {
+    fn take_slot(&self, kind: AttemptKind) -> bool {
+        self.0.take_slot(kind)
+    }
+
+    fn return_slot(&self, kind: AttemptKind) {
+        self.0.return_slot(kind);
+    }
+
+    fn release(&self, effects: Vec<Effect>) {
+        let work = effects.into_iter().filter_map(|effect| match effect {
+            Effect::StartActivity(task) => Some(Dispatch::Activity(task)),
+            Effect::StartStep(task) => Some(Dispatch::Step(task)),
+            Effect::Stop(token, reason) => Some(Dispatch::Stop(token, reason)),
+            Effect::Closed(_) => None,
+        });
+        self.0.dispatch(work.collect());
+    }
+}
+
+impl WorkerPort for Embedded {
+    fn shards(&self) -> usize {
+        self.service.shards()
+    }
+
+    fn drive(&self, shard: usize) -> Lane {
+        Lane { shard, driver: self.service.drive(shard) }
+    }
+
+    fn next_task(&self, lane: Lane) -> Next {
+        match self.service.next(lane.shard, lane.driver) {
+            service::Next::Turn(Turn::Task(task)) => Next::Task(task),
+            service::Next::Turn(Turn::Evict(run_id)) => Next::Evict(run_id),
+            service::Next::Replaced => Next::Replaced,
+            service::Next::Shutdown => Next::Shutdown,
+        }
+    }
+
+    fn complete_task(&self, lane: Lane, token: TaskToken, answer: TaskAnswer) {
+        self.service.complete(lane.shard, lane.driver, token, answer);
+    }
+
+    fn go_slow(&self, lane: Lane, token: TaskToken) {
+        self.service.go_slow(lane.shard, token);
+    }
+
+    fn give_up(&self, lane: Lane, token: TaskToken, failure: Failure) {
+        self.service.give_up(lane.shard, token, failure);
+    }
+
+    fn evicted(&self, lane: Lane, run_id: RunId) {
+        self.service.evicted(lane.shard, run_id);
+    }
+
+    fn foreign_wake(&self, run_id: RunId) {
+        self.service.foreign_wake(run_id);
+    }
+
+    fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>) {
+        self.service.complete_attempts(outcomes);
+    }
+
+    fn heartbeat(&self, token: AttemptToken, details: Payload) {
+        self.service.heartbeat(token, details);
+    }
+
+    fn shutdown(&self) {
+        self.service.shutdown();
+    }
+}
+
+impl ClientPort for Embedded {
+    fn start(&self, request: StartRequest) -> Answer<StartReply> {
+        self.ask(|service, reply| service.start(request, reply, None))
+    }
+
+    fn run(&self, request: StartRequest) -> Answer<(RunId, RunOutcome)> {
+        let (started, start) = channel();
+        let (ended, end) = channel();
+        self.service.start(request, started, Some(ended));
+        Box::pin(async move {
+            let reply = received(start.await)?;
+            Ok((reply.run_id, received(end.await)?))
+        })
+    }
+
+    fn result(&self, run: RunRef) -> Answer<RunOutcome> {
+        self.ask(|service, reply| service.result(run, reply))
+    }
+
+    fn signal(
+        &self,
+        run: RunRef,
+        name: SignalName,
+        input: Payload,
+        request_id: Option<RequestId>,
+    ) -> Answer<()> {
+        self.ask(|service, reply| service.signal(run, name, input, request_id, reply))
+    }
+
+    fn cancel(&self, run: RunRef, reason: String, request_id: Option<RequestId>) -> Answer<()> {
+        self.ask(|service, reply| service.cancel(run, reason, request_id, reply))
+    }
+
+    fn terminate(&self, run: RunRef, reason: String) -> Answer<()> {
+        self.ask(|service, reply| service.terminate(run, reason, reply))
+    }
+
+    fn retry(&self, run: RunRef) -> Answer<()> {
+        self.ask(|service, reply| service.retry(run, reply))
+    }
+
+    fn describe(&self, run: RunRef) -> Answer<Description> {
+        self.ask(|service, reply| service.describe(run, reply))
+    }
+
+    fn history(&self, run: RunRef) -> Answer<Vec<Event>> {
+        self.read(move |service| service.history(&run))
+    }
+
+    fn list(&self, filter: ListFilter) -> Answer<Vec<Summary>> {
+        self.read(move |service| service.list(&filter))
+    }
+}
+
+impl Embedded {
+    fn ask<T: Send + 'static>(&self, put: impl FnOnce(&Service, Reply<T>)) -> Answer<T> {
+        let (reply, answer) = channel();
+        put(&self.service, reply);
+        Box::pin(async move { received(answer.await) })
+    }
+
+    /// Reads from the store without holding up the caller's thread.
+    fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Service) -> Result<T, Refusal> + Send + 'static,
+    ) -> Answer<T> {
+        let service = self.service.clone();
+        Box::pin(async move {
+            let task = tokio::task::spawn_blocking(move || read(&service));
+            task.await.unwrap_or(Err(Refusal::ShuttingDown))
+        })
+    }
+}
+
+type Receiver<T> = tokio::sync::oneshot::Receiver<Result<T, Refusal>>;
+
+fn channel<T: Send + 'static>() -> (Reply<T>, Receiver<T>) {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    // A caller who no longer listens is no reason to complain.
+    (Box::new(move |answer| drop(sender.send(answer))), receiver)
+}
+
+/// A reply that was dropped unanswered: the application went down first.
+fn received<T>(
+    answer: Result<Result<T, Refusal>, tokio::sync::oneshot::error::RecvError>,
+) -> Result<T, Refusal> {
+    answer.unwrap_or(Err(Refusal::ShuttingDown))
+}

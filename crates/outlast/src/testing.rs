@@ -1,0 +1,143 @@
+//! Testing workflows: virtual time, mocks as closures, nothing on disk.
+//!
+//! Time stands still while a test does something, and jumps to the next due time while it waits
+//! for a result and nothing else can happen: a workflow that sleeps a week takes milliseconds.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast_model::Timestamp;
+use outlast_service::clock::{Clock, VirtualClock};
+use outlast_service::memory::MemoryStore;
+use outlast_service::store::Store;
+use outlast_worker::Settings;
+
+use crate::activity::{Activity, ActivityFn};
+use crate::builder::{Builder, Place};
+use crate::client::App;
+use crate::erase::closure_code;
+use crate::state::{ProvidedBy, States};
+use crate::workflow::WorkflowFn;
+
+/// The beginning of virtual time: 2026-01-01T00:00:00Z.
+const BEGINNING: Timestamp = Timestamp(1_767_225_600_000_000);
+
+/// An application under test.
+#[must_use = "a test environment does nothing until `.start().await`"]
+#[derive(Debug)]
+pub struct TestEnv<L = ()> {
+    builder: Builder<L>,
+    clock: Arc<VirtualClock>,
+}
+
+impl TestEnv {
+    /// An empty one, in memory, at the beginning of virtual time.
+    pub fn new() -> Self {
+        Self::on(Arc::new(MemoryStore::default()))
+    }
+
+    /// On a given store: for tests of crashes and of drivers.
+    pub fn on(store: Arc<dyn Store>) -> Self {
+        let clock = Arc::new(VirtualClock::new(BEGINNING));
+        let builder = Builder::new(Place::Given(store)).clock(clock.clone()).shards(1);
+        Self { builder, clock }
+    }
+}
+
+impl Default for TestEnv {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L> TestEnv<L> {
+    /// A dependency of real activities.
+    pub fn state<T: Clone + Send + Sync + 'static>(self, value: T) -> TestEnv<(T, L)> {
+        TestEnv { builder: self.builder.state(value), clock: self.clock }
+    }
+
+    /// A workflow under test.
+    pub fn workflow<W: WorkflowFn<K>, K>(self, workflow: W) -> Self {
+        Self { builder: self.builder.workflow(workflow), ..self }
+    }
+
+    /// A real activity.
+    pub fn activity<A, K, I>(self, activity: A) -> Self
+    where
+        A: ActivityFn<K>,
+        A::Extractors: ProvidedBy<L, I>,
+    {
+        Self { builder: self.builder.activity(activity), ..self }
+    }
+
+    /// Replaces an activity by a closure of its type: `|input| -> Result<Output, Error>`.
+    pub fn mock<A, K>(
+        mut self,
+        activity: A,
+        code: impl Fn(A::Input) -> Result<A::Output, A::Error> + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Activity<K>,
+    {
+        let code = Arc::new(code);
+        let erased = closure_code(activity.name(), States::default(), move |_, input| {
+            let code = code.clone();
+            async move { code(input) }
+        });
+        self.builder.replace_activity(activity.name(), erased);
+        self
+    }
+
+    /// Settings of the worker.
+    pub fn settings(self, settings: Settings) -> Self {
+        Self { builder: self.builder.settings(settings), ..self }
+    }
+
+    /// Where warnings go.
+    pub fn report(self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { builder: self.builder.report(report), ..self }
+    }
+
+    /// The clock of the application.
+    pub fn clock(&self) -> TestClock {
+        TestClock(self.clock.clone())
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When it cannot start: two registrations of one name.
+    pub async fn start(self) -> App {
+        match self.builder.start().await {
+            Ok(app) => app,
+            Err(error) => panic!("the application does not start: {error}"),
+        }
+    }
+}
+
+/// Virtual time, from a test's side.
+#[derive(Clone, Debug)]
+pub struct TestClock(Arc<VirtualClock>);
+
+impl TestClock {
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, app: &App, by: Duration) {
+        self.0.advance(by);
+        app.look();
+    }
+}
+
+/// Runs a test to its end on a runtime of its own.
+///
+/// # Panics
+/// When the runtime cannot be built.
+pub fn block_on<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime for one thread can be built").block_on(test)
+}

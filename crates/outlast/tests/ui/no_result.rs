@@ -1,0 +1,6 @@
+use outlast::prelude::*;
+#[activity]
+async fn save(n: u64) -> u64 {
+    n
+}
+fn main() {}
