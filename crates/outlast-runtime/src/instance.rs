@@ -121,6 +121,11 @@ impl Instance {
         self.shared.open_step(seq).map(|(_, _, code)| code)
     }
 
+    /// Steps that have no outcome yet.
+    pub fn pending_steps(&self) -> Vec<Seq> {
+        self.shared.open_steps()
+    }
+
     /// Branches that wait, main first.
     pub fn waiting(&self) -> Vec<WaitingBranch> {
         let tasks = self.executor.tasks.values();

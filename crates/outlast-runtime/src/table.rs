@@ -384,7 +384,24 @@ impl Shared {
         });
     }
 
-    /// An open step's name and call.
+    /// Numbers of the steps that have no outcome yet.
+    pub(crate) fn open_steps(&self) -> Vec<Seq> {
+        let first = Key {
+            kind: Kind::Step,
+            seq: Seq(0),
+        };
+        let last = Key {
+            kind: Kind::Step,
+            seq: Seq(u32::MAX),
+        };
+        self.open
+            .borrow()
+            .range(first..=last)
+            .map(|(key, _)| key.seq)
+            .collect()
+    }
+
+    /// An open step's name, call and code.
     pub(crate) fn open_step(&self, seq: Seq) -> Option<(StepName, Site, StepCode)> {
         let cell = self
             .open

@@ -1,1 +1,28 @@
-//! Placeholder.
+//! Everything that runs user code: slices of workflows, attempts of activities, steps; and the
+//! backend port through which it hears what to run.
+//!
+//! Reading order: [`port`] (what a backend is), [`registry`] (what can be run), [`worker`] (how
+//! it starts and stops), [`engine`] (an engine thread), [`slices`] (one slice), [`watch`] (code
+//! that does not come back), [`dispatch`] and [`attempt`] (activities and steps).
+
+pub mod attempt;
+pub mod clock;
+pub mod dispatch;
+pub mod engine;
+mod heartbeat;
+pub mod port;
+pub mod registry;
+pub mod settings;
+pub mod slices;
+pub mod slots;
+mod steps;
+mod stop;
+pub mod watch;
+pub mod worker;
+
+pub use attempt::AttemptCtx;
+pub use dispatch::Dispatch;
+pub use port::{ClientPort, Lane, Next, WorkerPort};
+pub use registry::{ActivityCode, Body, Registry};
+pub use settings::Settings;
+pub use worker::Worker;

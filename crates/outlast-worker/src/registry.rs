@@ -19,6 +19,15 @@ pub enum Body {
     Blocking(Box<dyn FnOnce() -> AttemptResult + Send>),
 }
 
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Async(_) => "Async",
+            Self::Blocking(_) => "Blocking",
+        })
+    }
+}
+
 /// Code of an activity: makes the body of one attempt.
 pub type ActivityCode = Arc<dyn Fn(AttemptCtx, Payload) -> Body + Send + Sync>;
 

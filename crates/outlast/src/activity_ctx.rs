@@ -85,10 +85,10 @@ impl ActivityCtx {
             // Details that do not serialise still prove that the attempt is alive.
             attempt.heartbeat(Payload::encode(&details).unwrap_or_else(|_| Payload::null()));
         }
-        if self.is_cancelled() {
-            return Err(CallError::cancelled(self.why_stop()));
+        match self.stop_reason() {
+            Some(reason) => Err(CallError::cancelled(why(reason))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// What an earlier attempt reported last, if anything, and if it has this type.
@@ -114,20 +114,20 @@ impl ActivityCtx {
 
     /// Waits until the attempt should stop; then gives the error to return.
     pub async fn cancelled(&self) -> CallError {
-        match &self.attempt {
+        let reason = match &self.attempt {
             Source::Worker(attempt) => attempt.cancelled().await,
             Source::Test => std::future::pending().await,
-        }
-        CallError::cancelled(self.why_stop())
+        };
+        CallError::cancelled(why(reason))
     }
+}
 
-    fn why_stop(&self) -> &'static str {
-        match self.stop_reason() {
-            Some(StopReason::Cancelled) | None => "the activity was cancelled",
-            Some(StopReason::TimedOut) => "the attempt ran out of time",
-            Some(StopReason::NotFound) => "the run has ended",
-            Some(StopReason::Shutdown) => "the worker is shutting down",
-        }
+fn why(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Cancelled => "the activity was cancelled",
+        StopReason::TimedOut => "the attempt ran out of time",
+        StopReason::NotFound => "the run has ended",
+        StopReason::Shutdown => "the worker is shutting down",
     }
 }
 

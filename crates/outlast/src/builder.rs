@@ -91,7 +91,7 @@ impl Builder {
     }
 }
 
-impl<L> Builder<L> {
+impl<L: 'static> Builder<L> {
     /// A dependency of activities: they take it as `State<T>`. Comes before them.
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Builder<(T, L)> {
         self.states.insert(value);

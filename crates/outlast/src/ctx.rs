@@ -206,3 +206,8 @@ impl<S: 'static> Ctx<S> {
             })
     }
 }
+
+#[cfg(test)]
+pub(crate) mod play;
+#[cfg(test)]
+mod tests;

@@ -153,3 +153,6 @@ fn main_outcome<R: Outcome>(ctx: Context, name: &str, result: R) -> MainOutcome 
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

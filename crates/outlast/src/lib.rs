@@ -16,19 +16,24 @@ extern crate self as outlast;
 mod activity;
 mod activity_ctx;
 mod arg;
+mod builder;
 mod call;
 mod call_error;
 mod client;
 mod ctx;
+mod embedded;
 mod erase;
 mod error;
 mod failure;
 mod handle;
+mod lifecycle;
 mod select;
 mod signal;
+mod signals;
 mod start;
 mod state;
 mod task;
+pub mod testing;
 mod trace;
 mod units;
 mod wire;
@@ -36,6 +41,7 @@ mod workflow;
 
 pub use activity::{Activity, ActivityCtx, ActivityDef, ActivityFn};
 pub use arg::Arg;
+pub use builder::{Builder, Outlast};
 pub use call::{Call, kind};
 pub use call_error::CallError;
 pub use client::App;
@@ -45,6 +51,7 @@ pub use failure::{Failure, FailureTrace, IntoFailure, Opaque, Retry};
 pub use handle::{Handle, Sent};
 pub use select::{DurableExt, Timeout};
 pub use signal::{Signal, signal};
+pub use signals::asked_to_stop;
 pub use start::{Run, Start};
 pub use state::{FromActivity, State};
 pub use task::Task;
@@ -53,6 +60,7 @@ pub use units::UnitExt;
 pub use workflow::{Workflow, WorkflowDef, WorkflowFn, WorkflowState};
 
 pub use outlast_model as model;
+pub use outlast_worker::Settings;
 pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
 pub use outlast_model::task::StopReason;
 pub use outlast_model::view::{Description, ListFilter, Summary};
@@ -64,8 +72,8 @@ pub use outlast_macros::{Failure, activity, test, workflow};
 /// What most programs need: `use outlast::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        ActivityCtx, CallError, Ctx, DurableExt, Error, Failure, Result, ResultExt, RetryPolicy,
-        Signal, State, UnitExt, signal,
+        ActivityCtx, CallError, Ctx, DurableExt, Error, Failure, Outlast, Result, ResultExt,
+        RetryPolicy, Signal, State, UnitExt, signal, testing::TestEnv,
     };
 
     #[cfg(feature = "macros")]

@@ -51,7 +51,7 @@ impl Default for TestEnv {
     }
 }
 
-impl<L> TestEnv<L> {
+impl<L: 'static> TestEnv<L> {
     /// A dependency of real activities.
     pub fn state<T: Clone + Send + Sync + 'static>(self, value: T) -> TestEnv<(T, L)> {
         TestEnv { builder: self.builder.state(value), clock: self.clock }

@@ -1,0 +1,27 @@
+//! An engine thread: drives one shard and holds the instances of its runs.
+
+use std::sync::Arc;
+
+use crate::port::{Next, WorkerPort};
+use crate::slices::Slices;
+use crate::watch::Pulse;
+
+/// Works until the shard is taken over or the backend shuts down.
+pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slices) {
+    let lane = pulse.lane;
+    loop {
+        match port.next_task(lane) {
+            Next::Task(task) => {
+                pulse.begin(task.token, task.run_id);
+                let done = slices.run(&task, pulse);
+                pulse.end();
+                port.complete_task(lane, task.token, done.answer);
+                for run_id in done.evicted {
+                    port.evicted(lane, run_id);
+                }
+            }
+            Next::Evict(run_id) => slices.evict(run_id),
+            Next::Replaced | Next::Shutdown => return,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Workflow code that does not come back.
+//!
+//! Each engine thread has a [`Pulse`]: what it runs and since when. The watchdog looks at all
+//! pulses while slices run, and sleeps while none does. A poll over 50 ms: its run goes over to
+//! the slow path and a spare thread takes the shard. Over 1 s: a warning. Over 2 s: the task
+//! fails, the run is blocked as stuck, the thread is abandoned; whatever it still produces is
+//! thrown away.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use outlast_model::event::Site;
+use outlast_model::task::TaskToken;
+use outlast_model::{Failure, RunId};
+use outlast_runtime::SliceWatch;
+
+use crate::clock;
+use crate::port::{Lane, WorkerPort};
+use crate::settings::Settings;
+
+/// How often the watchdog looks while slices run.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What an engine thread is doing.
+pub(crate) struct Pulse {
+    pub(crate) lane: Lane,
+    /// Counts begun and ended slices: odd while one runs.
+    beats: AtomicU64,
+    state: Mutex<Option<Running>>,
+    port: Arc<dyn WorkerPort>,
+    fast_slice: Duration,
+    watchdog: Arc<Bell>,
+}
+
+/// A slice under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) token: TaskToken,
+    pub(crate) run_id: RunId,
+    since: Instant,
+    poll_since: Option<Instant>,
+    branch: String,
+    site: Option<Site>,
+    pub(crate) is_slow: bool,
+    pub(crate) is_rescued: bool,
+    pub(crate) is_warned: bool,
+    pub(crate) is_given_up: bool,
+}
+
+/// Wakes the watchdog when it sleeps.
+#[derive(Default)]
+pub(crate) struct Bell {
+    is_asleep: AtomicBool,
+    thread: Mutex<Option<Thread>>,
+}
+
+impl Bell {
+    pub(crate) fn ring(&self) {
+        if self.is_asleep.load(Ordering::SeqCst)
+            && let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            thread.unpark();
+        }
+    }
+}
+
+impl Pulse {
+    pub(crate) fn new(
+        lane: Lane,
+        port: Arc<dyn WorkerPort>,
+        settings: &Settings,
+        watchdog: Arc<Bell>,
+    ) -> Self {
+        let (beats, state) = (AtomicU64::new(0), Mutex::new(None));
+        Self { lane, beats, state, port, fast_slice: settings.fast_slice, watchdog }
+    }
+
+    pub(crate) fn begin(&self, token: TaskToken, run_id: RunId) {
+        *self.lock() = Some(Running {
+            token,
+            run_id,
+            since: clock::now(),
+            poll_since: None,
+            branch: String::new(),
+            site: None,
+            is_slow: false,
+            is_rescued: false,
+            is_warned: false,
+            is_given_up: false,
+        });
+        self.beats.fetch_add(1, Ordering::SeqCst);
+        self.watchdog.ring();
+    }
+
+    pub(crate) fn end(&self) {
+        *self.lock() = None;
+        self.beats.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn is_running(&self) -> bool {
+        self.beats.load(Ordering::SeqCst) % 2 == 1
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Running>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SliceWatch for Pulse {
+    fn before_poll(&self, branch: &str, last_call: Option<&Site>) {
+        let mut state = self.lock();
+        let Some(running) = state.as_mut() else { return };
+        let now = clock::now();
+        running.poll_since = Some(now);
+        if running.branch != branch {
+            branch.clone_into(&mut running.branch);
+        }
+        if running.site.as_ref() != last_call {
+            running.site = last_call.cloned();
+        }
+        let goes_slow = !running.is_slow && now.duration_since(running.since) > self.fast_slice;
+        if goes_slow {
+            running.is_slow = true;
+            let token = running.token;
+            drop(state);
+            self.port.go_slow(self.lane, token);
+        }
+    }
+
+    fn after_poll(&self) {
+        if let Some(running) = self.lock().as_mut() {
+            running.poll_since = None;
+        }
+    }
+}
+
+/// What the watchdog wants done about a stuck thread.
+pub(crate) trait Rescue: Send + Sync {
+    /// A spare thread takes the shard over.
+    fn take_over(&self, lane: Lane) -> bool;
+    /// Somebody should know.
+    fn report(&self, running: &str);
+    /// Threads to look at.
+    fn pulses(&self) -> Vec<Arc<Pulse>>;
+    /// Whether the worker has stopped.
+    fn is_stopped(&self) -> bool;
+}
+
+/// The watchdog's life.
+pub(crate) fn keep_watch(
+    rescue: &dyn Rescue,
+    port: &dyn WorkerPort,
+    settings: &Settings,
+    bell: &Bell,
+) {
+    *bell.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
+    while !rescue.is_stopped() {
+        let pulses = rescue.pulses();
+        for pulse in &pulses {
+            look(pulse, rescue, port, settings);
+        }
+        if pulses.iter().any(|p| p.is_running()) {
+            std::thread::sleep(LOOK);
+            continue;
+        }
+        // Say that we sleep, then look once more: a slice may have begun in between.
+        bell.is_asleep.store(true, Ordering::SeqCst);
+        if !rescue.pulses().iter().any(|p| p.is_running()) && !rescue.is_stopped() {
+            std::thread::park();
+        }
+        bell.is_asleep.store(false, Ordering::SeqCst);
+        // Slices usually end at once: look again only after a while.
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Settings) {
+    let Some(running) = pulse.lock().clone() else { return };
+    let Some(since) = running.poll_since else { return };
+    let spent = clock::now().duration_since(since);
+    if spent > settings.fast_slice && !running.is_slow {
+        mark(pulse, running.token, |r| r.is_slow = true);
+        port.go_slow(pulse.lane, running.token);
+    }
+    if spent > settings.fast_slice && !running.is_rescued && rescue.take_over(pulse.lane) {
+        mark(pulse, running.token, |r| r.is_rescued = true);
+    }
+    if spent > settings.deadlock_warning && !running.is_warned {
+        mark(pulse, running.token, |r| r.is_warned = true);
+        rescue.report(&describe(&running, spent));
+    }
+    let limit = settings.deadlock_timeout;
+    if !limit.is_zero() && spent > limit && !running.is_given_up {
+        mark(pulse, running.token, |r| r.is_given_up = true);
+        let text = describe(&running, spent);
+        rescue.report(&text);
+        port.give_up(pulse.lane, running.token, Failure::application("outlast.Stuck", text));
+    }
+}
+
+fn mark(pulse: &Pulse, token: TaskToken, change: impl FnOnce(&mut Running)) {
+    if let Some(running) = pulse.lock().as_mut().filter(|r| r.token == token) {
+        change(running);
+    }
+}
+
+fn describe(running: &Running, spent: Duration) -> String {
+    let site = running.site.as_ref().map_or_else(|| "no durable call yet".into(), Site::to_string);
+    format!(
+        "workflow code of run {} has not come back for {} ms: branch {}, last durable call {site}",
+        running.run_id,
+        spent.as_millis(),
+        running.branch,
+    )
+}

@@ -1,0 +1,173 @@
+//! Plays the part of the engine in tests of workflow code: jobs in, commands out.
+
+use std::sync::Arc;
+
+use outlast_model::event::Started;
+use outlast_model::failure::RetryState;
+use outlast_model::id::Epoch;
+use outlast_model::task::{RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::{
+    Activation, Command, Failure, Job, Payload, QueueName, Resolution, RunId, Seq, SignalName,
+    Timestamp, WorkflowId, WorkflowType,
+};
+use outlast_runtime::{ForeignWake, Instance, ReplayChecks, StepCode, Unwatched, run_task};
+use serde::Serialize;
+
+use crate::activity::ByFn;
+use crate::erase::{AnyProgram, workflow_program};
+use crate::workflow::WorkflowFn;
+
+/// A run, and what its code has asked for last.
+pub(crate) struct Play {
+    program: AnyProgram,
+    instance: Option<Instance>,
+    /// The commands of the last task.
+    pub(crate) commands: Vec<Command>,
+    /// Why the last task failed.
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Play {
+    /// Starts a `#[workflow]`.
+    pub(crate) fn start<W, A>(workflow: W, input: impl Serialize) -> Self
+    where
+        W: WorkflowFn<ByFn<A>>,
+    {
+        Self::of(workflow_program::<W::Meta>(), workflow.name(), input)
+    }
+
+    pub(crate) fn of(program: AnyProgram, name: &str, input: impl Serialize) -> Self {
+        let started = Started {
+            workflow_id: WorkflowId::new("order-42"),
+            run_id: RunId(7),
+            workflow_type: WorkflowType::new(name),
+            queue: QueueName::new("default"),
+            input: payload(input),
+            request_id: None,
+            run_timeout: None,
+        };
+        let mut play = Self {
+            program,
+            instance: None,
+            commands: Vec::new(),
+            failure: None,
+        };
+        play.tell(vec![Job::Initialize(Box::new(started))]);
+        play
+    }
+
+    /// Runs a task with these jobs.
+    pub(crate) fn tell(&mut self, jobs: Vec<Job>) -> &mut Self {
+        let task = WorkflowTask {
+            token: TaskToken {
+                run: RunNo(1),
+                epoch: Epoch(0),
+                turn: 1,
+            },
+            run_id: RunId(7),
+            workflow_id: WorkflowId::new("order-42"),
+            workflow_type: WorkflowType::new("test"),
+            activation: Activation {
+                now: Timestamp(1_000_000),
+                is_replaying: false,
+                history_events: 3,
+                suggest_continue_as_new: false,
+                jobs,
+            },
+            history: None,
+        };
+        let foreign: ForeignWake = Arc::new(|run| panic!("a foreign wake of {run}"));
+        let instance = self.instance.take();
+        let checks = ReplayChecks::default();
+        let (instance, answer) = run_task(
+            instance,
+            &task,
+            &*self.program,
+            &foreign,
+            &Unwatched,
+            checks,
+        );
+        self.instance = instance;
+        (self.commands, self.failure) = match answer {
+            TaskAnswer::Completed { commands } => (commands, None),
+            TaskAnswer::Failed { failure, .. } => (Vec::new(), Some(failure)),
+        };
+        self
+    }
+
+    pub(crate) fn activity(&mut self, seq: u32, result: impl Serialize) -> &mut Self {
+        let resolution = Resolution::Completed(payload(result));
+        self.tell(vec![Job::ResolveActivity {
+            seq: Seq(seq),
+            resolution,
+        }])
+    }
+
+    pub(crate) fn activity_fails(&mut self, seq: u32, failure: Failure) -> &mut Self {
+        let resolution = Resolution::Failed(failure, RetryState::MaximumAttemptsReached);
+        self.tell(vec![Job::ResolveActivity {
+            seq: Seq(seq),
+            resolution,
+        }])
+    }
+
+    pub(crate) fn fire(&mut self, seq: u32) -> &mut Self {
+        self.tell(vec![Job::FireTimer { seq: Seq(seq) }])
+    }
+
+    pub(crate) fn signal(&mut self, name: &str, input: impl Serialize) -> &mut Self {
+        let (name, input) = (SignalName::new(name), payload(input));
+        self.tell(vec![Job::Signal { name, input }])
+    }
+
+    pub(crate) fn cancel(&mut self) -> &mut Self {
+        self.tell(vec![Job::CancelWorkflow {
+            reason: "enough".into(),
+        }])
+    }
+
+    pub(crate) fn step_code(&self, seq: u32) -> StepCode {
+        let instance = self.instance.as_ref().expect("the run is open");
+        instance.step_code(Seq(seq)).expect("the step is pending")
+    }
+
+    /// The last commands, one word or two each.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.commands.iter().map(describe).collect()
+    }
+
+    /// Why the last task failed.
+    pub(crate) fn trouble(&self) -> &str {
+        &self.failure.as_ref().expect("the task failed").message
+    }
+}
+
+/// Runs a future to its end.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime can be built").block_on(future)
+}
+
+pub(crate) fn payload(value: impl Serialize) -> Payload {
+    Payload::encode(&value).expect("encodes")
+}
+
+fn text(payload: &Payload) -> String {
+    String::from_utf8_lossy(&payload.data).into_owned()
+}
+
+fn describe(command: &Command) -> String {
+    match command {
+        Command::ScheduleActivity(command) => {
+            format!("run {} {}", command.activity_type, text(&command.input))
+        }
+        Command::StartTimer { delay, .. } => format!("timer {delay:?}"),
+        Command::CancelTimer { seq } => format!("cancel timer {seq}"),
+        Command::RequestCancelActivity { seq } => format!("cancel activity {seq}"),
+        Command::ScheduleStep { name, .. } => format!("step {name}"),
+        Command::CancelStep { seq } => format!("cancel step {seq}"),
+        Command::CompleteWorkflow { result } => format!("complete {}", text(result)),
+        Command::FailWorkflow { failure } => format!("fail: {failure}"),
+        Command::CancelWorkflow => "cancelled".into(),
+    }
+}
