@@ -16,6 +16,7 @@ use super::lock::private;
 pub(super) struct Place {
     pub(super) db: PathBuf,
     pub(super) wal: PathBuf,
+    pub(super) shm: PathBuf,
     pub(super) lock: PathBuf,
 }
 
@@ -36,6 +37,7 @@ impl Place {
         };
         Ok(Self {
             wal: beside(&db, "-wal"),
+            shm: beside(&db, "-shm"),
             lock: beside(&db, ".lock"),
             db,
         })

@@ -1,9 +1,9 @@
 //! Notices when the files under an open database are no longer those it opened.
 //!
 //! Another copy of SQLite in this process, a careless backup tool or a fork can make a log
-//! vanish while commits into it still succeed; they would be acknowledged and lost. Two `stat`
-//! calls (1.5 us together) before each group notice it. `stat` only: opening the files would
-//! cause what it looks for.
+//! vanish while commits into it still succeed; they would be acknowledged and lost. Three `stat`
+//! calls (2 us together) before each group notice it. `stat` only: opening the files would cause
+//! what it looks for.
 
 use std::path::Path;
 
@@ -14,7 +14,19 @@ use super::place::Place;
 pub(super) struct Watch {
     pid: u32,
     db: Option<FileId>,
-    wal: Option<FileId>,
+    log: Option<FileId>,
+    log_index: Option<FileId>,
+}
+
+/// What became of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// Nothing: the same files in the same process.
+    Intact,
+    /// The log or its index was removed. No other is in its place.
+    LogGone,
+    /// Other files are there, or this is another process.
+    Replaced,
 }
 
 type FileId = (u64, u64);
@@ -25,13 +37,27 @@ impl Watch {
         Self {
             pid: std::process::id(),
             db: id_of(&place.db),
-            wal: id_of(&place.wal),
+            log: id_of(&place.wal),
+            log_index: id_of(&place.shm),
         }
     }
 
-    /// Whether they are still the same, in the same process.
-    pub(super) fn is_intact(&self, place: &Place) -> bool {
-        *self == Self::start(place)
+    /// Compares them with what is there now.
+    pub(super) fn look(&self, place: &Place) -> Sight {
+        let now = Self::start(place);
+        if now == *self {
+            return Sight::Intact;
+        }
+        let is_same_or_gone =
+            |then: Option<FileId>, now: Option<FileId>| now.is_none() || now == then;
+        if now.pid == self.pid
+            && now.db == self.db
+            && is_same_or_gone(self.log, now.log)
+            && is_same_or_gone(self.log_index, now.log_index)
+        {
+            return Sight::LogGone;
+        }
+        Sight::Replaced
     }
 }
 

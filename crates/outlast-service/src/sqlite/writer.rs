@@ -18,7 +18,7 @@ use super::error::{OpenError, unreadable};
 use super::index::{self, Batch, Tail};
 use super::lock::Ownership;
 use super::place::Place;
-use super::watch::Watch;
+use super::watch::{Sight, Watch};
 use super::{commit, read};
 use crate::store::{Boot, Commit, CommitError, ReadError};
 
@@ -89,12 +89,11 @@ impl Writer {
     /// Writes the group and its part of the index.
     pub(super) fn commit(&mut self, group: &[Commit], index: &Batch) -> Result<(), CommitError> {
         let outcome = match &self.state {
-            State::Owned(conn, watch) if watch.is_intact(&self.place) => {
-                commit::write(conn, group, index)
-            }
-            State::Owned(..) => {
-                failed("the files of the database were replaced or removed under it")
-            }
+            State::Owned(conn, watch) => match watch.look(&self.place) {
+                Sight::Intact => commit::write(conn, group, index),
+                Sight::LogGone => failed(rescue(conn)),
+                Sight::Replaced => failed("the files of the database were replaced under it"),
+            },
             State::Closed | State::Opened(_) => return failed("not booted, or closed"),
             State::Failed(reason) => return failed(reason),
         };
@@ -107,7 +106,7 @@ impl Writer {
     /// Whether the files are still those that were opened.
     pub(super) fn is_intact(&self) -> bool {
         match &self.state {
-            State::Owned(_, watch) => watch.is_intact(&self.place),
+            State::Owned(_, watch) => watch.look(&self.place) == Sight::Intact,
             State::Closed | State::Opened(_) => true,
             State::Failed(_) => false,
         }
@@ -193,6 +192,15 @@ fn checkpoint(conn: &Connection) -> rusqlite::Result<Busy> {
     let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
     let is_busy: bool = conn.query_row(sql, (), |row| row.get(0))?;
     Ok(if is_busy { Busy::Yes } else { Busy::No })
+}
+
+/// The log was removed, but this connection still holds it, and there is no other that somebody
+/// could have written to: what it has goes into the database.
+fn rescue(conn: &Connection) -> &'static str {
+    match checkpoint(conn) {
+        Ok(Busy::No) => "the log of the database was removed; all it held was saved",
+        Ok(Busy::Yes) | Err(_) => "the log of the database was removed, and could not be saved",
+    }
 }
 
 fn possess(conn: &Connection, index_batch: usize) -> rusqlite::Result<(Boot, Tail)> {

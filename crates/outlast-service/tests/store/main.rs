@@ -1,0 +1,8 @@
+//! The stores, held to the port's promises, to each other, and to what files can do.
+
+mod conformance;
+mod differential;
+mod faulty;
+mod file;
+mod index;
+mod open;
