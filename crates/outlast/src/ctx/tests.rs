@@ -40,10 +40,10 @@ const MAIL: ActivityDef<String, ()> =
 const PAID: Signal<u64> = signal("paid");
 
 fn options(play: &Play) -> ActivityOptions {
-    match &play.commands[0] {
-        Command::ScheduleActivity(command) => command.options.clone(),
-        other => panic!("{other:?}"),
+    if let Command::ScheduleActivity(command) = &play.commands[0] {
+        return command.options.clone();
     }
+    panic!("{:?}", play.commands)
 }
 
 #[workflow]
@@ -196,7 +196,8 @@ fn a_cancellation_nobody_asked_the_run_for_is_a_failure() {
 
 #[workflow]
 async fn waiting(ctx: Ctx) -> Result<u64> {
-    Ok(ctx.recv(PAID).timeout(14.days()).await?)
+    let paid = ctx.recv(PAID).timeout(14.days()).await?;
+    Ok(ctx.run(square, paid).await?)
 }
 
 #[test]
@@ -204,8 +205,8 @@ fn a_signal_in_time_stops_the_clock() {
     let mut play = Play::start(waiting, ());
     assert_eq!(play.asked(), ["timer 1209600s"]);
     assert_eq!(
-        play.signal("paid", 900).asked(),
-        ["cancel timer 1", "complete 900"]
+        play.signal("paid", 9).asked(),
+        ["run square 9", "cancel timer 1"]
     );
 }
 
@@ -291,9 +292,9 @@ fn races_branches_and_deadlines_are_plain_futures_code() {
     assert_eq!(
         asked,
         [
-            "cancel timer 1",
             "timer 86400s",
             "timer 432000s",
+            "cancel timer 1",
             "timer 2592000s"
         ]
     );
@@ -380,7 +381,7 @@ impl Cart {
 
     /// Puts something into the cart.
     #[signal]
-    pub fn add(&mut self, item: String) -> Result<()> {
+    fn add(&mut self, item: String) -> Result<()> {
         if self.items.len() == self.limit {
             Err("the cart is full")?;
         }

@@ -40,6 +40,7 @@ async fn no_input(ctx: ActivityCtx) -> Result<String> {
 
 fn attempt(input: impl Serialize) -> (AttemptCtx, Payload) {
     let token = AttemptToken {
+        shard: 0,
         run: RunNo(1),
         kind: AttemptKind::Activity,
         seq: Seq(4),
@@ -121,9 +122,6 @@ fn a_definition_runs_the_closure_bound_to_it() {
 #[test]
 fn functions_stay_functions() {
     let converted = convert(State(Rate(2)), ActivityCtx::test(), 4);
-    assert_eq!(
-        block_on(converted.into_future()).expect("converts"),
-        8
-    );
+    assert_eq!(block_on(converted.into_future()).expect("converts"), 8);
     assert_eq!(crunch(State(Rate(2)), 4).wait().expect("crunches"), 6);
 }

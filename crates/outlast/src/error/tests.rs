@@ -60,13 +60,16 @@ fn the_derive_reads_the_retry_rule_of_each_variant() {
 
 #[test]
 fn the_retry_rule_reaches_the_stored_failure() {
-    let rule = |failure: FailureTrace| match failure.kind {
-        FailureKind::Application {
+    let rule = |failure: FailureTrace| {
+        let FailureKind::Application {
             non_retryable,
             next_retry_delay,
             ..
-        } => (non_retryable, next_retry_delay),
-        other => panic!("{other:?}"),
+        } = failure.kind
+        else {
+            panic!("an application raises application failures");
+        };
+        (non_retryable, next_retry_delay)
     };
     assert_eq!(rule(declined().into_failure()), (true, None));
     assert_eq!(rule(ChargeError::Busy.into_failure()), (false, None));

@@ -6,10 +6,10 @@ use super::*;
 use crate::{CallError, Error};
 
 fn failure(result: AttemptResult) -> FailureTrace {
-    match result {
-        AttemptResult::Failed(failure) => failure,
-        other => panic!("{other:?}"),
+    if let AttemptResult::Failed(failure) = result {
+        return failure;
     }
+    panic!("{result:?}")
 }
 
 fn is_terminal(failure: &FailureTrace) -> bool {
