@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use outlast_model::event::{Site, Started};
 use outlast_model::planted::{Bug, is_planted};
-use outlast_model::{Activation, Command, Job, Payload, Resolution, Seq, StepName};
+use outlast_model::{Activation, Command, Job, Payload, Resolution, Seq, SignalName, StepName};
 
 use crate::cell::{Key, Kind};
 use crate::context::Context;
@@ -52,6 +52,15 @@ enum Phase {
     Closing(MainOutcome),
     /// The closing command was given.
     Closed,
+}
+
+/// What applying jobs leaves to do before code runs.
+#[derive(Default)]
+struct Applied {
+    /// Tasks of handlers that were created.
+    handlers: Vec<TaskId>,
+    /// Whether the run was asked to stop.
+    is_cancelled: bool,
 }
 
 /// The live futures of a run.
@@ -142,6 +151,11 @@ impl Instance {
         self.shared.warnings.borrow_mut().drain()
     }
 
+    /// How many operations wait for their outcome.
+    pub fn open_operations(&self) -> usize {
+        self.shared.open.borrow().len()
+    }
+
     /// Whether it has given its closing command.
     pub fn is_closed(&self) -> bool {
         self.phase == Phase::Closed
@@ -201,65 +215,73 @@ impl Instance {
 
     /// Applies jobs in the order of their classes. No user code runs.
     fn apply(&mut self, jobs: &[Job]) -> Result<(), TaskFailure> {
-        let mut handlers = Vec::new();
+        let mut applied = Applied::default();
         if jobs.is_sorted_by_key(Job::class) {
             jobs.iter()
-                .try_for_each(|job| self.apply_one(job, &mut handlers))?;
+                .try_for_each(|job| self.apply_one(job, &mut applied))?;
         } else {
             let mut sorted: Vec<&Job> = jobs.iter().collect();
             sorted.sort_by_key(|job| job.class());
             sorted
                 .into_iter()
-                .try_for_each(|job| self.apply_one(job, &mut handlers))?;
+                .try_for_each(|job| self.apply_one(job, &mut applied))?;
+        }
+        // After all outcomes: what has ended is not cancelled, wherever the cancel stands.
+        if applied.is_cancelled {
+            self.shared.handler_scope.cancel();
+            self.shared.cancel_scope(&self.shared.main_scope);
         }
         // Handlers run before main, whatever woke main.
-        self.shared.push_ready_first(&handlers);
+        self.shared.push_ready_first(&applied.handlers);
         Ok(())
     }
 
-    fn apply_one(&mut self, job: &Job, handlers: &mut Vec<TaskId>) -> Result<(), TaskFailure> {
-        let shared = &self.shared;
+    fn apply_one(&mut self, job: &Job, applied: &mut Applied) -> Result<(), TaskFailure> {
         match job {
             // The instance exists: it was created for this job.
             Job::Initialize(_) => {}
-            Job::Signal { name, input } => {
-                let arrival = shared.mailbox.borrow_mut().arrive(name, input);
-                match arrival {
-                    Arrival::Handle(delivery) => {
-                        handlers.push(self.executor.add_handler(shared, delivery));
-                    }
-                    Arrival::Buffered(waiting) => {
-                        waiting.into_iter().for_each(|seq| self.look(seq));
-                    }
-                }
-            }
+            Job::Signal { name, input } => self.arrive(name, input, applied),
             Job::FireTimer { seq } => {
                 let key = Key {
                     kind: Kind::Timer,
                     seq: *seq,
                 };
-                shared.resolve(key, Resolution::Completed(Payload::null()))?;
+                self.shared
+                    .resolve(key, Resolution::Completed(Payload::null()))?;
             }
             Job::ResolveActivity { seq, resolution } => {
                 let key = Key {
                     kind: Kind::Activity,
                     seq: *seq,
                 };
-                shared.resolve(key, resolution.clone())?;
+                self.shared.resolve(key, resolution.clone())?;
             }
             Job::ResolveStep { seq, resolution } => {
                 let key = Key {
                     kind: Kind::Step,
                     seq: *seq,
                 };
-                shared.resolve(key, resolution.clone())?;
+                self.shared.resolve(key, resolution.clone())?;
             }
-            Job::CancelWorkflow { .. } => {
-                shared.handler_scope.cancel();
-                shared.cancel_scope(&shared.main_scope);
-            }
+            Job::CancelWorkflow { .. } => applied.is_cancelled = true,
         }
         Ok(())
+    }
+
+    fn arrive(&mut self, name: &SignalName, input: &Payload, applied: &mut Applied) {
+        let arrival = self.shared.mailbox.borrow_mut().arrive(name, input);
+        match arrival {
+            Arrival::Handle(delivery) => {
+                applied
+                    .handlers
+                    .push(self.executor.add_handler(&self.shared, delivery));
+            }
+            Arrival::Buffered(waiting) => {
+                for seq in waiting {
+                    self.look(seq);
+                }
+            }
+        }
     }
 
     /// A `recv` may have something to take.
@@ -465,29 +487,36 @@ fn closing_command(outcome: MainOutcome) -> Command {
     }
 }
 
-/// Destructors of user code run here, for an eviction, a failed task and a closed run alike.
-impl Drop for Instance {
-    fn drop(&mut self) {
+/// The end: of an evicted instance, of a failed one and of a closed run alike.
+impl Instance {
+    /// Drops all user code. Commands its destructors make are ignored; those of a closed run
+    /// are told.
+    pub(crate) fn dismantle(&mut self) {
         let shared = &self.shared;
         shared.bell.silence();
         let _inside = Entry::new(shared.address, Presence::Runtime);
-        let is_leaking = is_planted(Bug::EvictionEmitsCommands) && self.phase != Phase::Closed;
-        if !is_leaking {
+        if self.phase != Phase::Closed {
+            if is_planted(Bug::EvictionEmitsCommands) {
+                self.executor.clear(shared);
+                shared.end_poll();
+                leftover::keep(shared.run_id, shared.flush());
+            }
             shared.commands.set(Commands::Off);
         }
         self.executor.clear(shared);
-        if is_leaking {
-            shared.end_poll();
-            leftover::keep(shared.run_id, shared.flush());
-            shared.commands.set(Commands::Off);
-        }
         let owned = (
             shared.state.take(),
             shared.mailbox.take(),
             shared.open.take(),
         );
         catch_unwind(AssertUnwindSafe(|| drop(owned))).unwrap_or(());
-        slab::remove(shared.address);
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.dismantle();
+        slab::remove(self.shared.address);
     }
 }
 

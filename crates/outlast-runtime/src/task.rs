@@ -177,6 +177,7 @@ impl Stage<'_> {
     /// Drops an instance; nobody can ask it for its warnings any more.
     fn dismiss(&self, instance: Option<Instance>) {
         if let Some(mut instance) = instance {
+            instance.dismantle();
             for warning in instance.warnings() {
                 self.watch.warned(&warning);
             }

@@ -1,0 +1,238 @@
+//! Live = replay = evicted, for random small programs under random news.
+//!
+//! A program is a tree of durable calls and combinators; the news of each task is chosen among
+//! what is open, so the same choices mean the same news only if both runs are equal so far.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use futures::future::{join_all, select_all};
+use outlast_model::{ActivityOptions, CancelMode, Failure, Payload, Resolution, Seq};
+use outlast_runtime::{Context, MainOutcome, SignalHandler};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::backend::{Backend, Cache};
+use crate::flow::{Flow, Log, act_with, done, sleep, step, word};
+
+#[derive(Clone, Debug)]
+enum Piece {
+    Activity(CancelMode),
+    Undoable,
+    Timer,
+    Step,
+    Receive(&'static str),
+    Handle(&'static str),
+    Random,
+    /// Asks for an activity, waits for a timer, cancels the activity and waits for it.
+    CancelSent(CancelMode),
+    Detach,
+    All(Vec<Piece>),
+    First(Vec<Piece>),
+    Row(Vec<Piece>),
+    Spawn(Vec<Piece>),
+    SpawnThenCancel(Vec<Piece>),
+    Shield(Vec<Piece>),
+}
+
+fn mode() -> impl Strategy<Value = CancelMode> {
+    prop_oneof![
+        Just(CancelMode::Try),
+        Just(CancelMode::Wait),
+        Just(CancelMode::Abandon)
+    ]
+}
+
+fn name() -> impl Strategy<Value = &'static str> {
+    prop_oneof![Just("x"), Just("y")]
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    let leaf = prop_oneof![
+        4 => mode().prop_map(Piece::Activity),
+        2 => Just(Piece::Undoable),
+        3 => Just(Piece::Timer),
+        3 => Just(Piece::Step),
+        2 => name().prop_map(Piece::Receive),
+        1 => name().prop_map(Piece::Handle),
+        1 => Just(Piece::Random),
+        2 => mode().prop_map(Piece::CancelSent),
+        1 => Just(Piece::Detach),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        let several = vec(inner, 1..4);
+        prop_oneof![
+            several.clone().prop_map(Piece::All),
+            several.clone().prop_map(Piece::First),
+            several.clone().prop_map(Piece::Row),
+            several.clone().prop_map(Piece::Spawn),
+            several.clone().prop_map(Piece::SpawnThenCancel),
+            several.prop_map(Piece::Shield),
+        ]
+    })
+}
+
+type Running = Pin<Box<dyn Future<Output = ()>>>;
+
+fn run(ctx: Context, log: Log, piece: Piece) -> Running {
+    Box::pin(async move {
+        match piece {
+            Piece::Activity(mode) => log.note(word(&act_with(ctx, "a", mode).await)),
+            Piece::Undoable => {
+                let call = act_with(ctx, "u", CancelMode::Try);
+                log.note(word(
+                    &call.undo("undo".into(), ActivityOptions::default()).await,
+                ));
+            }
+            Piece::Timer => log.note(word(&sleep(ctx, 1).await)),
+            Piece::Step => log.note(word(&step(ctx, "s").await)),
+            Piece::Receive(name) => log.note(word(&ctx.recv(name.into()).await)),
+            Piece::Handle(name) => handle(ctx, &log, name),
+            Piece::Random => log.note(format!("{} {}", ctx.random(), ctx.now())),
+            Piece::CancelSent(mode) => {
+                let call = act_with(ctx, "c", mode);
+                sleep(ctx, 1).await;
+                call.cancel();
+                log.note(word(&call.await));
+            }
+            Piece::Detach => act_with(ctx, "d", CancelMode::Try).detach(),
+            Piece::All(pieces) => {
+                join_all(pieces.into_iter().map(|p| run(ctx, log.clone(), p))).await;
+            }
+            Piece::First(pieces) => {
+                let (_, winner, _) =
+                    select_all(pieces.into_iter().map(|p| run(ctx, log.clone(), p))).await;
+                log.note(format!("winner {winner}"));
+            }
+            Piece::Row(pieces) => row(ctx, log, pieces).await,
+            Piece::Spawn(pieces) => drop(ctx.spawn(row(ctx, log, pieces))),
+            Piece::SpawnThenCancel(pieces) => {
+                let branch = ctx.spawn(row(ctx, log, pieces));
+                sleep(ctx, 1).await;
+                branch.cancel();
+            }
+            Piece::Shield(pieces) => ctx.shield(|| row(ctx, log, pieces)).await,
+        }
+    })
+}
+
+fn row(ctx: Context, log: Log, pieces: Vec<Piece>) -> Running {
+    Box::pin(async move {
+        for piece in pieces {
+            run(ctx, log.clone(), piece).await;
+        }
+    })
+}
+
+fn handle(ctx: Context, log: &Log, name: &'static str) {
+    let log = log.clone();
+    let handler: SignalHandler = Rc::new(move |ctx: Context, input| {
+        let log = log.clone();
+        Box::pin(async move {
+            log.note(format!(
+                "handler {} {}",
+                input.size(),
+                word(&sleep(ctx, 1).await)
+            ));
+            Ok(())
+        })
+    });
+    ctx.on_signal(name.into(), handler);
+}
+
+/// Main: all pieces, then a signal that somebody will send, then the end.
+fn flow(pieces: &[Piece], ending: u8) -> Flow {
+    let pieces = pieces.to_vec();
+    Flow::new(move |ctx, log| {
+        let pieces = pieces.clone();
+        async move {
+            row(ctx, log.clone(), pieces).await;
+            log.note(word(&ctx.recv("end".into()).await));
+            match ending {
+                0 => done(),
+                1 => MainOutcome::Canceled,
+                2.. => MainOutcome::Failed(Failure::application("test", "end")),
+            }
+        }
+    })
+}
+
+/// One piece of news, chosen among what is open.
+fn tell(backend: &mut Backend, choice: u8) {
+    let pick = usize::from(choice / 8);
+    let nth = |seqs: Vec<Seq>| seqs.get(pick % seqs.len().max(1)).map(|seq| seq.0);
+    match choice % 8 {
+        0 | 1 => {
+            if let Some(seq) = nth(backend.activities.keys().copied().collect()) {
+                backend.complete(seq, "r");
+            }
+        }
+        2 => {
+            if let Some(seq) = nth(backend.activities.keys().copied().collect()) {
+                backend.fail(seq, "f");
+            }
+        }
+        3 | 4 => {
+            if let Some(seq) = nth(backend.timers.keys().copied().collect()) {
+                backend.fire(seq);
+            }
+        }
+        5 => {
+            let open = backend
+                .steps
+                .iter()
+                .filter(|(_, (_, is_resolved))| !is_resolved);
+            if let Some(seq) = nth(open.map(|(seq, _)| *seq).collect()) {
+                backend.resolve_step(seq, Resolution::Completed(Payload::bytes("s")));
+            }
+        }
+        6 => drop(backend.signal(["x", "y", "end"][pick % 3], "m").has_news()),
+        7.. => {
+            if pick == 0 {
+                backend.cancel();
+            }
+        }
+    }
+}
+
+fn play(backend: &mut Backend, news: &[Vec<u8>]) {
+    backend.turn();
+    for batch in news {
+        for choice in batch {
+            tell(backend, *choice);
+        }
+        if backend.is_closed || backend.failed.is_some() {
+            return;
+        }
+        if backend.has_news() {
+            backend.turn();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn live_is_replay_is_evicted(
+        pieces in vec(piece(), 1..5),
+        ending in 0_u8..3,
+        news in vec(vec(any::<u8>(), 1..4), 1..40),
+    ) {
+        let mut live = Backend::shared(Rc::new(flow(&pieces, ending)), Cache::Keep);
+        play(&mut live, &news);
+        prop_assert_eq!(live.failure(), "");
+        let log = live.log();
+
+        let mut evicted = Backend::shared(Rc::new(flow(&pieces, ending)), Cache::EvictAlways);
+        play(&mut evicted, &news);
+        prop_assert_eq!(evicted.failure(), "");
+        prop_assert_eq!(&live.history, &evicted.history);
+        prop_assert_eq!(&log, &evicted.log());
+
+        live.instance = None;
+        drop(live.replayed().expect("replays"));
+        prop_assert_eq!(&log, &live.log());
+    }
+}

@@ -1,0 +1,259 @@
+//! Scheduling is synchronous; woken tasks run in the order they were woken.
+
+use std::any::Any;
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
+use outlast_model::{ActivityOptions, Command, Payload, Resolution, RetryPolicy, Seq, Timestamp};
+
+use crate::backend::{Backend, short};
+use crate::flow::{Flow, act, done, sleep, step, word};
+
+#[test]
+fn a_call_schedules_before_it_is_awaited() {
+    let flow = Flow::new(|ctx, _| async move {
+        let second = sleep(ctx, 5);
+        let first = act(ctx, "a");
+        step(ctx, "s").await;
+        drop((first, second));
+        done()
+    });
+    let mut backend = Backend::new(flow);
+    assert_eq!(
+        short(&backend.turn()),
+        ["timer 1", "activity 1 a", "step 1 s"]
+    );
+}
+
+#[test]
+fn a_result_reaches_the_code() {
+    let flow = Flow::new(|ctx, log| async move {
+        log.note(word(&act(ctx, "a").await));
+        log.note(word(&act(ctx, "b").await));
+        log.note(word(&sleep(ctx, 1).await));
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    assert_eq!(short(&backend.complete(1, "x").turn()), ["activity 2 b"]);
+    assert_eq!(short(&backend.fail(2, "broken").turn()), ["timer 1"]);
+    assert_eq!(short(&backend.fire(1).turn()), ["complete"]);
+    assert_eq!(backend.log(), ["ok:x", "failed:broken", "ok:"]);
+}
+
+#[test]
+fn woken_tasks_run_in_the_order_they_were_woken() {
+    let flow = Flow::new(|ctx, log| async move {
+        for name in ["a", "b", "c"] {
+            let log = log.clone();
+            drop(ctx.spawn(Box::pin(async move {
+                act(ctx, name).await;
+                log.note(name);
+            })));
+        }
+        sleep(ctx, 1).await;
+        log.note("main");
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    backend
+        .complete(3, "")
+        .complete(1, "")
+        .fire(1)
+        .complete(2, "")
+        .turn();
+    assert_eq!(backend.log(), ["c", "a", "main"]);
+}
+
+#[test]
+fn a_branch_that_wakes_another_lets_those_before_it_run_first() {
+    let flow = Flow::new(|ctx, log| async move {
+        let (sender, receiver) = futures::channel::oneshot::channel::<()>();
+        let (one, two, three) = (log.clone(), log.clone(), log);
+        drop(ctx.spawn(Box::pin(async move {
+            receiver.await.expect("the sender lives");
+            one.note("told");
+        })));
+        drop(ctx.spawn(Box::pin(async move {
+            act(ctx, "a").await;
+            two.note("tells");
+            sender.send(()).expect("the receiver lives");
+        })));
+        drop(ctx.spawn(Box::pin(async move {
+            sleep(ctx, 1).await;
+            three.note("fired");
+        })));
+        sleep(ctx, 100).await;
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    backend.complete(1, "").fire(2).turn();
+    assert_eq!(backend.log(), ["tells", "fired", "told"]);
+}
+
+#[test]
+fn a_thousand_operations_are_ordinary_futures() {
+    let flow = Flow::new(|ctx, log| async move {
+        let all = join_all((0..1000).map(|_| act(ctx, "a"))).await;
+        log.note(all.len().to_string());
+        let mut rest: FuturesUnordered<_> = (0..3).map(|n| sleep(ctx, n)).collect();
+        while let Some(fired) = rest.next().await {
+            log.note(word(&fired));
+        }
+        done()
+    });
+    let mut backend = Backend::new(flow);
+    assert_eq!(backend.turn().len(), 1000);
+    for seq in (1..=1000).rev() {
+        backend.complete(seq, "");
+    }
+    assert_eq!(short(&backend.turn()), ["timer 1", "timer 2", "timer 3"]);
+    assert_eq!(short(&backend.fire(2).fire(1).fire(3).turn()), ["complete"]);
+    assert_eq!(backend.log(), ["1000", "ok:", "ok:", "ok:"]);
+}
+
+#[test]
+fn options_change_the_command_until_the_task_yields() {
+    let flow = Flow::new(|ctx, _| async move {
+        let call = act(ctx, "a").edit_activity(|o| o.heartbeat = Some(Duration::from_secs(3)));
+        let edited = step(ctx, "s").edit_step(|o| o.retry = RetryPolicy::never());
+        sleep(ctx, 1).await;
+        call.edit_activity(|o| o.heartbeat = None).await;
+        edited.await;
+        done()
+    });
+    let mut backend = Backend::new(flow);
+    let commands = backend.turn();
+    let Command::ScheduleActivity(command) = &commands[0] else {
+        panic!("an activity")
+    };
+    assert_eq!(command.options.heartbeat, Some(Duration::from_secs(3)));
+    let Command::ScheduleStep { options, .. } = &commands[1] else {
+        panic!("a step")
+    };
+    assert_eq!(options.retry, RetryPolicy::never());
+    backend.fire(1).turn();
+    let text = "options must be set before the workflow yields: chain them on the call";
+    assert!(backend.failure().contains(text), "{}", backend.failure());
+}
+
+#[test]
+fn a_nested_with_names_both_places() {
+    let flow = Flow::new(|ctx, _| async move {
+        ctx.set_state(Box::new(1_u8));
+        ctx.with_state(|_| ctx.with_state(|_| ()));
+        done()
+    });
+    let backend = Backend::started(flow);
+    let failure = backend.failure();
+    let (_, text) = failure.split_once("ctx.with at ").expect("says what");
+    let (inner, rest) = text
+        .split_once(" is inside another ctx.with at ")
+        .expect("says where");
+    let (outer, rest) = rest.split_once(": ").expect("says what to do");
+    assert!(rest.starts_with("finish the first closure before you start the second"));
+    assert!(inner.contains("scheduling.rs:") && outer.contains("scheduling.rs:"));
+    assert_ne!(inner, outer);
+}
+
+#[test]
+fn state_survives_a_caught_panic_and_is_shared_by_all_tasks() {
+    let flow = Flow::new(|ctx, log| async move {
+        ctx.set_state(Box::new(1_u8));
+        drop(ctx.spawn(Box::pin(async move {
+            ctx.with_state(|state| *number(state) += 1);
+        })));
+        sleep(ctx, 1).await;
+        log.note(ctx.with_state(|state| number(state).to_string()));
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    backend.fire(1).turn();
+    assert_eq!(backend.log(), ["2"]);
+}
+
+fn number(state: &mut dyn Any) -> &mut u8 {
+    state.downcast_mut().expect("the state is a number")
+}
+
+#[test]
+fn facts_come_from_the_activation_and_are_the_same_on_replay() {
+    let flow = Flow::new(|ctx, log| async move {
+        log.note(format!(
+            "{} {} {}",
+            ctx.workflow_id(),
+            ctx.run_id(),
+            ctx.now()
+        ));
+        log.note(format!("{} {:032x}", ctx.random(), ctx.uuid()));
+        sleep(ctx, 1).await;
+        log.note(format!(
+            "{} {} {}",
+            ctx.now(),
+            ctx.random(),
+            ctx.history_events()
+        ));
+        assert!(!ctx.suggest_continue_as_new());
+        sleep(ctx, 1).await;
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    backend.fire(1).turn();
+    let live = backend.log();
+    assert!(
+        live[0].ends_with(&Timestamp(3_000_000).to_string()),
+        "{live:?}"
+    );
+    backend.replayed().expect("replays").evict();
+    assert_eq!(backend.log(), live);
+}
+
+#[test]
+fn the_code_of_a_step_is_kept_until_it_is_resolved() {
+    let flow = Flow::new(|ctx, _| async move {
+        step(ctx, "s").await;
+        sleep(ctx, 1).await;
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    let rebuilt = backend.replayed().expect("replays");
+    assert!(rebuilt.step_code(Seq(1)).is_some() && rebuilt.step_code(Seq(2)).is_none());
+    drop(rebuilt);
+    backend
+        .resolve_step(1, Resolution::Completed(Payload::null()))
+        .turn();
+    let instance = backend.instance.as_ref().expect("open");
+    assert!(instance.step_code(Seq(1)).is_none());
+}
+
+#[test]
+fn what_waits_is_named_with_its_last_call() {
+    let flow = Flow::new(|ctx, _| async move {
+        drop(ctx.spawn(Box::pin(async move { drop(act(ctx, "a").await) })));
+        sleep(ctx, 1).await;
+        done()
+    });
+    let backend = Backend::started(flow);
+    let waiting = backend.instance.as_ref().expect("open").waiting();
+    assert_eq!(waiting.len(), 2);
+    assert_eq!(waiting[0].name, "main");
+    assert!(waiting[1].name.starts_with("branch 1 spawned at "));
+    let sites = waiting
+        .iter()
+        .map(|w| w.site.as_ref().expect("a call").line);
+    assert!(sites.is_sorted_by(|main, branch| main > branch));
+}
+
+#[test]
+fn an_activity_nobody_waits_for_goes_on_when_detached() {
+    let flow = Flow::new(|ctx, _| async move {
+        act(ctx, "a").detach();
+        drop(ctx.activity("b".into(), Payload::null(), ActivityOptions::default()));
+        sleep(ctx, 1).await;
+        done()
+    });
+    let mut backend = Backend::new(flow);
+    assert_eq!(short(&backend.turn()), ["activity 1 a", "timer 1"]);
+    backend.complete(1, "").turn();
+    assert_eq!(short(&backend.fire(1).turn()), ["complete"]);
+}
