@@ -63,7 +63,7 @@ impl Context {
     #[track_caller]
     pub fn recv(self, name: SignalName) -> Operation {
         let (shared, place) = self.call();
-        shared.schedule_recv(&name, site(place))
+        shared.schedule_recv(name, site(place))
     }
 }
 

@@ -95,8 +95,8 @@ impl Mailbox {
     }
 
     /// A `recv` begins to wait.
-    pub(crate) fn wait(&mut self, name: &SignalName, seq: Seq) {
-        self.waiting.entry(name.clone()).or_default().insert(seq);
+    pub(crate) fn wait(&mut self, name: SignalName, seq: Seq) {
+        self.waiting.entry(name).or_default().insert(seq);
     }
 
     /// A `recv` no longer waits.
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_wait_looks_again_only_for_its_own_name() {
         let mut mailbox = Mailbox::default();
-        mailbox.wait(&"a".into(), Seq(1));
+        mailbox.wait("a".into(), Seq(1));
         let Arrival::Buffered(other) = mailbox.arrive(&"b".into(), &Payload::null()) else {
             panic!("nobody handles it");
         };

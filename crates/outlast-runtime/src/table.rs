@@ -116,13 +116,13 @@ impl Shared {
         })
     }
 
-    pub(crate) fn schedule_recv(self: &Rc<Self>, name: &SignalName, site: Site) -> Operation {
+    pub(crate) fn schedule_recv(self: &Rc<Self>, name: SignalName, site: Site) -> Operation {
         let subject = Subject::Recv { name: name.clone() };
         let operation = self.schedule(Kind::Recv, subject, site, |_, _| None);
         if self.commands.get() == Commands::On {
             self.mailbox
                 .borrow_mut()
-                .wait(&name, operation.kind_and_seq().1);
+                .wait(name, operation.kind_and_seq().1);
         }
         operation
     }
