@@ -62,18 +62,17 @@ pub(crate) fn step(
 ) -> Result<(), TaskFailure> {
     let RecordedStep { event, step } = recorded;
     let (seq, name) = (step.seq, &step.name);
+    let open = instance.and_then(|instance| instance.open_step(seq));
+    let code = match open {
+        Some((open, _)) if open == *name => return Ok(()),
+        Some((open, site)) => format!("step {seq} is `{open}`{}", asked(&site)),
+        None => format!("no step {seq} is open"),
+    };
     let said = format!(
         "event {event} MarkerRecorded, step {seq} `{name}`{}",
         asked(&step.site)
     );
-    match instance.and_then(|instance| instance.open_step(seq)) {
-        Some((open, _)) if open == *name => Ok(()),
-        Some((open, site)) => Err(mismatch(
-            &said,
-            &format!("step {seq} is `{open}`{}", asked(&site)),
-        )),
-        None => Err(mismatch(&said, &format!("no step {seq} is open"))),
-    }
+    Err(mismatch(&said, &code))
 }
 
 fn compare(

@@ -12,6 +12,9 @@
 //! instance is a cache: dropping it loses nothing, and its destructors run with commands
 //! switched off.
 
+mod main_task;
+mod slice;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,18 +22,14 @@ use std::rc::Rc;
 
 use outlast_model::event::{Site, Started};
 use outlast_model::planted::{Bug, is_planted};
-use outlast_model::{Activation, Command, Job, Payload, Resolution, Seq, SignalName, StepName};
+use outlast_model::{Activation, Command, Job, Seq, StepName};
 
-use crate::cell::{Key, Kind};
-use crate::context::Context;
-use crate::executor::{Body, Ended, Executor};
-use crate::failure::{TaskFailure, Whence};
-use crate::mailbox::Arrival;
+use crate::executor::Executor;
+use crate::failure::TaskFailure;
+use crate::leftover;
 use crate::program::{ForeignWake, MainOutcome, Program, SliceWatch, StepCode};
 use crate::shared::{Commands, Shared};
 use crate::slab::{self, Entry, Presence};
-use crate::wake::TaskId;
-use crate::{leftover, undo};
 
 /// A branch that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,15 +51,6 @@ enum Phase {
     Closing(MainOutcome),
     /// The closing command was given.
     Closed,
-}
-
-/// What applying jobs leaves to do before code runs.
-#[derive(Default)]
-struct Applied {
-    /// Tasks of handlers that were created.
-    handlers: Vec<TaskId>,
-    /// Whether the run was asked to stop.
-    is_cancelled: bool,
 }
 
 /// The live futures of a run.
@@ -177,316 +167,6 @@ impl Instance {
     }
 }
 
-/// One slice.
-impl Instance {
-    /// Marks the thread, and looks for foreign wakes on both sides of the work.
-    fn in_slice<T>(
-        &mut self,
-        work: impl FnOnce(&mut Self) -> Result<T, TaskFailure>,
-    ) -> Result<T, TaskFailure> {
-        assert!(
-            !crate::in_slice(),
-            "a slice cannot run inside workflow code"
-        );
-        self.check_wakes()?;
-        let _inside = Entry::new(self.shared.address, Presence::Runtime);
-        self.shared.bell.slice_begins();
-        let worked = work(self);
-        self.shared.bell.slice_ends();
-        let worked = worked?;
-        self.check_wakes()?;
-        Ok(worked)
-    }
-
-    fn slice(
-        &mut self,
-        activation: &Activation,
-        watch: &dyn SliceWatch,
-    ) -> Result<Vec<Command>, TaskFailure> {
-        if self.phase == Phase::Closed {
-            return Err(TaskFailure::mismatch(
-                "the code has ended the run, but it goes on".into(),
-            ));
-        }
-        self.apply(&activation.jobs)?;
-        self.run_to_rest(watch)?;
-        self.settle()
-    }
-
-    /// Applies jobs in the order of their classes. No user code runs.
-    fn apply(&mut self, jobs: &[Job]) -> Result<(), TaskFailure> {
-        let mut applied = Applied::default();
-        if jobs.is_sorted_by_key(Job::class) {
-            jobs.iter()
-                .try_for_each(|job| self.apply_one(job, &mut applied))?;
-        } else {
-            let mut sorted: Vec<&Job> = jobs.iter().collect();
-            sorted.sort_by_key(|job| job.class());
-            sorted
-                .into_iter()
-                .try_for_each(|job| self.apply_one(job, &mut applied))?;
-        }
-        // After all outcomes: what has ended is not cancelled, wherever the cancel stands.
-        if applied.is_cancelled {
-            self.shared.handler_scope.cancel();
-            self.shared.cancel_scope(&self.shared.main_scope);
-        }
-        // Handlers run before main, whatever woke main.
-        self.shared.push_ready_first(&applied.handlers);
-        Ok(())
-    }
-
-    fn apply_one(&mut self, job: &Job, applied: &mut Applied) -> Result<(), TaskFailure> {
-        match job {
-            // The instance exists: it was created for this job.
-            Job::Initialize(_) => {}
-            Job::Signal { name, input } => self.arrive(name, input, applied),
-            Job::FireTimer { seq } => {
-                let key = Key {
-                    kind: Kind::Timer,
-                    seq: *seq,
-                };
-                self.shared
-                    .resolve(key, Resolution::Completed(Payload::null()))?;
-            }
-            Job::ResolveActivity { seq, resolution } => {
-                let key = Key {
-                    kind: Kind::Activity,
-                    seq: *seq,
-                };
-                self.shared.resolve(key, resolution.clone())?;
-            }
-            Job::ResolveStep { seq, resolution } => {
-                let key = Key {
-                    kind: Kind::Step,
-                    seq: *seq,
-                };
-                self.shared.resolve(key, resolution.clone())?;
-            }
-            Job::CancelWorkflow { .. } => applied.is_cancelled = true,
-        }
-        Ok(())
-    }
-
-    fn arrive(&mut self, name: &SignalName, input: &Payload, applied: &mut Applied) {
-        let arrival = self.shared.mailbox.borrow_mut().arrive(name, input);
-        match arrival {
-            Arrival::Handle(delivery) => {
-                applied
-                    .handlers
-                    .push(self.executor.add_handler(&self.shared, delivery));
-            }
-            Arrival::Buffered(waiting) => {
-                for seq in waiting {
-                    self.look(seq);
-                }
-            }
-        }
-    }
-
-    /// A `recv` may have something to take.
-    fn look(&self, seq: Seq) {
-        let open = self.shared.open.borrow();
-        let cell = open.get(&Key {
-            kind: Kind::Recv,
-            seq,
-        });
-        let waker = cell.and_then(|cell| cell.waker.borrow_mut().take());
-        drop(open);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    /// Polls until nothing moves, delivering buffered signals that found a handler.
-    fn run_to_rest(&mut self, watch: &dyn SliceWatch) -> Result<(), TaskFailure> {
-        loop {
-            while let Some(id) = self.shared.pop_ready() {
-                self.poll(id, watch)?;
-                self.check_wakes()?;
-            }
-            let deliveries = self.shared.mailbox.borrow_mut().deliverable();
-            if deliveries.is_empty() {
-                return Ok(());
-            }
-            for delivery in deliveries {
-                let id = self.executor.add_handler(&self.shared, delivery);
-                self.shared.push_ready(id);
-            }
-        }
-    }
-
-    fn poll(&mut self, id: TaskId, watch: &dyn SliceWatch) -> Result<(), TaskFailure> {
-        // Main has returned: its branches are over, handlers may go on.
-        if matches!(self.phase, Phase::Closing(_)) && self.executor.is_branch(id) {
-            return Ok(());
-        }
-        let Some(ended) = self.executor.poll(id, &self.shared, watch)? else {
-            self.shared.end_poll();
-            return Ok(());
-        };
-        match ended {
-            Ended::Main(outcome) => return self.main_returned(outcome),
-            Ended::Undo => self.undone(),
-            Ended::Branch | Ended::Handler(_, Ok(())) => {}
-            Ended::Handler(name, Err(failure)) => {
-                self.shared
-                    .warn_live(|| format!("handler of signal `{name}` failed: {failure}"));
-            }
-        }
-        self.shared.end_poll();
-        Ok(())
-    }
-
-    /// Something foreign woke a task: nothing it did since then can be repeated.
-    fn check_wakes(&self) -> Result<(), TaskFailure> {
-        let Some(id) = self.shared.bell.rung_for() else {
-            return Ok(());
-        };
-        let gone = Whence {
-            branch: "a branch that has ended",
-            last_call: None,
-        };
-        let whence = self
-            .executor
-            .tasks
-            .get(&id)
-            .map_or(gone, |task| task.whence());
-        Err(TaskFailure::foreign_wake(&whence))
-    }
-}
-
-/// From the first line of main to the closing command.
-impl Instance {
-    /// Calls the program. Main itself is polled after the handlers of the same activation.
-    fn create_main(
-        &mut self,
-        program: &dyn Program,
-        started: &Started,
-        watch: &dyn SliceWatch,
-    ) -> Result<(), TaskFailure> {
-        let shared = Rc::clone(&self.shared);
-        shared.begin_poll(&shared.main_scope);
-        watch.before_poll(MAIN, None);
-        let made = {
-            let _polling = Entry::new(shared.address, Presence::Polling);
-            let ctx = Context::at(shared.address);
-            catch_unwind(AssertUnwindSafe(|| program.start(ctx, started)))
-        };
-        watch.after_poll();
-        let whence = Whence {
-            branch: MAIN,
-            last_call: None,
-        };
-        let main = made
-            .map_err(|payload| TaskFailure::panic(&*payload, &whence))?
-            .map_err(TaskFailure::refused_input)?;
-        shared.end_poll();
-        let body = Body::Main(main);
-        let id = self
-            .executor
-            .add(&shared, MAIN.into(), body, &shared.main_scope);
-        shared.push_ready(id);
-        Ok(())
-    }
-
-    fn main_returned(&mut self, outcome: MainOutcome) -> Result<(), TaskFailure> {
-        let wants_undo = match &outcome {
-            MainOutcome::Failed(_) | MainOutcome::Canceled => true,
-            MainOutcome::Completed(_) => false,
-        };
-        if !wants_undo || self.shared.undo.borrow().is_empty() {
-            self.shared.end_last_poll();
-            self.phase = Phase::Closing(outcome);
-            return Ok(());
-        }
-        // Undoing takes time: what main left running must not go on beside it.
-        self.executor.end_branches(&self.shared)?;
-        self.shared.end_poll();
-        let body = Body::Undo(undo::run(Rc::clone(&self.shared)));
-        let scope = self.shared.shield_scope();
-        let id = self.executor.add(&self.shared, "undo".into(), body, &scope);
-        self.shared.push_ready(id);
-        self.phase = Phase::Undoing(outcome);
-        Ok(())
-    }
-
-    fn undone(&mut self) {
-        let phase = std::mem::replace(&mut self.phase, Phase::Running);
-        self.phase = match phase {
-            Phase::Undoing(outcome) => Phase::Closing(outcome),
-            phase @ (Phase::Running | Phase::Closing(_) | Phase::Closed) => phase,
-        };
-    }
-
-    /// Everything waits: the commands go out, and with them the end of the run if it has come.
-    fn settle(&mut self) -> Result<Vec<Command>, TaskFailure> {
-        let closing = match &self.phase {
-            Phase::Closing(outcome) => Some(closing_command(outcome.clone())),
-            Phase::Running | Phase::Undoing(_) | Phase::Closed => None,
-        };
-        if closing.is_none() && self.waits_for_nothing() {
-            let main = self.executor.tasks.values().next();
-            let nobody = Whence {
-                branch: MAIN,
-                last_call: None,
-            };
-            let whence = main.map_or(nobody, |task| task.whence());
-            return Err(TaskFailure::waits_for_nothing(&whence));
-        }
-        let mut commands = self.shared.flush();
-        if !self.shared.header.get().is_replaying {
-            commands.extend(leftover::take(self.shared.run_id));
-        }
-        if let Some(closing) = closing {
-            commands.push(closing);
-            self.warn_about_the_end();
-            self.shared.commands.set(Commands::Late);
-            self.phase = Phase::Closed;
-        }
-        Ok(commands)
-    }
-
-    fn waits_for_nothing(&self) -> bool {
-        self.shared.open.borrow().is_empty() && !self.shared.mailbox.borrow().has_handlers()
-    }
-
-    fn warn_about_the_end(&self) {
-        for task in self.executor.handlers() {
-            let whence = task.whence();
-            self.shared
-                .warn_live(|| format!("the run has ended while {whence}, still waits"));
-        }
-        for (name, count) in self.shared.mailbox.borrow().unread() {
-            self.shared.warn_live(|| {
-                format!("the run has ended with {count} signals `{name}` that nobody has read")
-            });
-        }
-    }
-}
-
-/// The name of the first task.
-const MAIN: &str = "main";
-
-fn initialize(job: &Job) -> Option<&Started> {
-    match job {
-        Job::Initialize(started) => Some(started),
-        Job::Signal { .. }
-        | Job::FireTimer { .. }
-        | Job::ResolveActivity { .. }
-        | Job::ResolveStep { .. }
-        | Job::CancelWorkflow { .. } => None,
-    }
-}
-
-fn closing_command(outcome: MainOutcome) -> Command {
-    match outcome {
-        MainOutcome::Completed(result) => Command::CompleteWorkflow { result },
-        MainOutcome::Failed(failure) => Command::FailWorkflow { failure },
-        MainOutcome::Canceled => Command::CancelWorkflow,
-    }
-}
-
 /// The end: of an evicted instance, of a failed one and of a closed run alike.
 impl Instance {
     /// Drops all user code. Commands its destructors make are ignored; those of a closed run
@@ -527,5 +207,16 @@ impl fmt::Debug for Instance {
             .field("phase", &self.phase)
             .field("tasks", &self.executor.tasks.len())
             .finish_non_exhaustive()
+    }
+}
+
+fn initialize(job: &Job) -> Option<&Started> {
+    match job {
+        Job::Initialize(started) => Some(started),
+        Job::Signal { .. }
+        | Job::FireTimer { .. }
+        | Job::ResolveActivity { .. }
+        | Job::ResolveStep { .. }
+        | Job::CancelWorkflow { .. } => None,
     }
 }

@@ -1,5 +1,6 @@
 //! Nets: foreign wakes, waiting for nothing, panics, protocol errors.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -288,7 +289,7 @@ fn the_thread_knows_whether_it_runs_workflow_code() {
 }
 
 #[test]
-fn a_context_does_not_outlive_its_run() {
+fn a_context_is_of_use_in_its_own_code_only() {
     let kept = Rc::new(std::cell::Cell::new(None));
     let keeper = Rc::clone(&kept);
     let flow = Flow::new(move |ctx, _| {
@@ -299,8 +300,10 @@ fn a_context_does_not_outlive_its_run() {
         }
     });
     let mut backend = Backend::started(flow);
-    backend.instance.take().expect("open").evict();
     let ctx = kept.take().expect("kept");
-    let used = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ctx.now()));
-    assert!(used.is_err());
+    let outside = catch_unwind(AssertUnwindSafe(|| act(ctx, "outside").detach()));
+    assert!(outside.is_err(), "durable calls belong inside");
+    assert_eq!(ctx.run_id(), crate::backend::RUN);
+    backend.instance.take().expect("open").evict();
+    assert!(catch_unwind(AssertUnwindSafe(|| ctx.run_id())).is_err());
 }

@@ -1,11 +1,14 @@
 //! Scheduling is synchronous; woken tasks run in the order they were woken.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
+use outlast_model::event::Site;
 use outlast_model::{ActivityOptions, Command, Payload, Resolution, RetryPolicy, Seq, Timestamp};
+use outlast_runtime::SliceWatch;
 
 use crate::backend::{Backend, short};
 use crate::flow::{Flow, act, done, sleep, step, word};
@@ -89,6 +92,37 @@ fn a_branch_that_wakes_another_lets_those_before_it_run_first() {
     let mut backend = Backend::started(flow);
     backend.complete(1, "").fire(2).turn();
     assert_eq!(backend.log(), ["tells", "fired", "told"]);
+}
+
+/// Notes which branch is polled.
+#[derive(Default)]
+struct Polls(RefCell<Vec<String>>);
+
+impl SliceWatch for Polls {
+    fn before_poll(&self, branch: &str, last_call: Option<&Site>) {
+        let called = if last_call.is_some() {
+            "again"
+        } else {
+            "first"
+        };
+        self.0.borrow_mut().push(format!("{branch} {called}"));
+    }
+
+    fn after_poll(&self) {
+        self.0.borrow_mut().push("back".into());
+    }
+}
+
+#[test]
+fn a_task_woken_twice_is_polled_once() {
+    let flow = Flow::new(|ctx, _| async move {
+        futures::join!(act(ctx, "a"), act(ctx, "b"), sleep(ctx, 1));
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    let polls = Polls::default();
+    backend.complete(1, "").complete(2, "").turn_watched(&polls);
+    assert_eq!(polls.0.take(), ["main again", "back"]);
 }
 
 #[test]

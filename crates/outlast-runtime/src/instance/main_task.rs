@@ -1,0 +1,139 @@
+//! From the first line of main to the closing command.
+//!
+//! Main is created with the instance and polled after the handlers of the same activation. When
+//! it has returned, its work is undone if it failed or was cancelled, handlers that can run do,
+//! and the commands of the last slice end with the one that closes the run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use outlast_model::Command;
+use outlast_model::event::Started;
+
+use super::{Instance, Phase};
+use crate::context::Context;
+use crate::executor::Body;
+use crate::failure::{TaskFailure, Whence};
+use crate::program::{MainOutcome, Program, SliceWatch};
+use crate::shared::Commands;
+use crate::slab::{Entry, Presence};
+use crate::{leftover, undo};
+
+/// The name of the first task.
+const MAIN: &str = "main";
+
+impl Instance {
+    /// Calls the program. Main itself is polled after the handlers of the same activation.
+    pub(super) fn create_main(
+        &mut self,
+        program: &dyn Program,
+        started: &Started,
+        watch: &dyn SliceWatch,
+    ) -> Result<(), TaskFailure> {
+        let shared = Rc::clone(&self.shared);
+        shared.begin_poll(&shared.main_scope);
+        watch.before_poll(MAIN, None);
+        let made = {
+            let _polling = Entry::new(shared.address, Presence::Polling);
+            let ctx = Context::at(shared.address);
+            catch_unwind(AssertUnwindSafe(|| program.start(ctx, started)))
+        };
+        watch.after_poll();
+        let whence = Whence {
+            branch: MAIN,
+            last_call: None,
+        };
+        let main = made
+            .map_err(|payload| TaskFailure::panic(&*payload, &whence))?
+            .map_err(TaskFailure::refused_input)?;
+        shared.end_poll();
+        let body = Body::Main(main);
+        let id = self
+            .executor
+            .add(&shared, MAIN.into(), body, &shared.main_scope);
+        shared.push_ready(id);
+        Ok(())
+    }
+
+    pub(super) fn main_returned(&mut self, outcome: MainOutcome) -> Result<(), TaskFailure> {
+        let wants_undo = match &outcome {
+            MainOutcome::Failed(_) | MainOutcome::Canceled => true,
+            MainOutcome::Completed(_) => false,
+        };
+        if !wants_undo || self.shared.undo.borrow().is_empty() {
+            self.shared.end_last_poll();
+            self.phase = Phase::Closing(outcome);
+            return Ok(());
+        }
+        // Undoing takes time: what main left running must not go on beside it.
+        self.executor.end_branches(&self.shared)?;
+        self.shared.end_poll();
+        let body = Body::Undo(undo::run(Rc::clone(&self.shared)));
+        let scope = self.shared.shield_scope();
+        let id = self.executor.add(&self.shared, "undo".into(), body, &scope);
+        self.shared.push_ready(id);
+        self.phase = Phase::Undoing(outcome);
+        Ok(())
+    }
+
+    pub(super) fn undone(&mut self) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Running);
+        self.phase = match phase {
+            Phase::Undoing(outcome) => Phase::Closing(outcome),
+            phase @ (Phase::Running | Phase::Closing(_) | Phase::Closed) => phase,
+        };
+    }
+
+    /// Everything waits: the commands go out, and with them the end of the run if it has come.
+    pub(super) fn settle(&mut self) -> Result<Vec<Command>, TaskFailure> {
+        let closing = match &self.phase {
+            Phase::Closing(outcome) => Some(closing_command(outcome.clone())),
+            Phase::Running | Phase::Undoing(_) | Phase::Closed => None,
+        };
+        if closing.is_none() && self.waits_for_nothing() {
+            let main = self.executor.tasks.values().next();
+            let nobody = Whence {
+                branch: MAIN,
+                last_call: None,
+            };
+            let whence = main.map_or(nobody, |task| task.whence());
+            return Err(TaskFailure::waits_for_nothing(&whence));
+        }
+        let mut commands = self.shared.flush();
+        if !self.shared.header.get().is_replaying {
+            commands.extend(leftover::take(self.shared.run_id));
+        }
+        if let Some(closing) = closing {
+            commands.push(closing);
+            self.warn_about_the_end();
+            self.shared.commands.set(Commands::Late);
+            self.phase = Phase::Closed;
+        }
+        Ok(commands)
+    }
+
+    fn waits_for_nothing(&self) -> bool {
+        self.shared.open.borrow().is_empty() && !self.shared.mailbox.borrow().has_handlers()
+    }
+
+    fn warn_about_the_end(&self) {
+        for task in self.executor.handlers() {
+            let whence = task.whence();
+            self.shared
+                .warn_live(|| format!("the run has ended while {whence}, still waits"));
+        }
+        for (name, count) in self.shared.mailbox.borrow().unread() {
+            self.shared.warn_live(|| {
+                format!("the run has ended with {count} signals `{name}` that nobody has read")
+            });
+        }
+    }
+}
+
+fn closing_command(outcome: MainOutcome) -> Command {
+    match outcome {
+        MainOutcome::Completed(result) => Command::CompleteWorkflow { result },
+        MainOutcome::Failed(failure) => Command::FailWorkflow { failure },
+        MainOutcome::Canceled => Command::CancelWorkflow,
+    }
+}

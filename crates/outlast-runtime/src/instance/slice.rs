@@ -1,0 +1,203 @@
+//! One slice of an instance: jobs are applied, woken tasks polled until nothing moves.
+//!
+//! Applying runs no user code: it fills cells and creates tasks of handlers. Only then do tasks
+//! run, handlers of this activation first, the others in the order in which they were woken.
+//! Signals that were buffered and have found a handler since start another round.
+
+use outlast_model::{Activation, Command, Job, Payload, Resolution, Seq, SignalName};
+
+use super::{Instance, Phase};
+use crate::cell::{Key, Kind};
+use crate::executor::Ended;
+use crate::failure::{TaskFailure, Whence};
+use crate::mailbox::Arrival;
+use crate::program::SliceWatch;
+use crate::slab::{Entry, Presence};
+use crate::wake::TaskId;
+
+/// What applying jobs leaves to do before code runs.
+#[derive(Default)]
+struct Applied {
+    /// Tasks of handlers that were created.
+    handlers: Vec<TaskId>,
+    /// Whether the run was asked to stop.
+    is_cancelled: bool,
+}
+
+impl Instance {
+    /// Marks the thread, and looks for foreign wakes on both sides of the work.
+    pub(super) fn in_slice<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, TaskFailure>,
+    ) -> Result<T, TaskFailure> {
+        assert!(
+            !crate::in_slice(),
+            "a slice cannot run inside workflow code"
+        );
+        self.check_wakes()?;
+        let _inside = Entry::new(self.shared.address, Presence::Runtime);
+        self.shared.bell.slice_begins();
+        let worked = work(self);
+        self.shared.bell.slice_ends();
+        let worked = worked?;
+        self.check_wakes()?;
+        Ok(worked)
+    }
+
+    pub(super) fn slice(
+        &mut self,
+        activation: &Activation,
+        watch: &dyn SliceWatch,
+    ) -> Result<Vec<Command>, TaskFailure> {
+        if self.phase == Phase::Closed {
+            return Err(TaskFailure::mismatch(
+                "the code has ended the run, but it goes on".into(),
+            ));
+        }
+        self.apply(&activation.jobs)?;
+        self.run_to_rest(watch)?;
+        self.settle()
+    }
+
+    /// Applies jobs in the order of their classes. No user code runs.
+    fn apply(&mut self, jobs: &[Job]) -> Result<(), TaskFailure> {
+        let mut applied = Applied::default();
+        if jobs.is_sorted_by_key(Job::class) {
+            jobs.iter()
+                .try_for_each(|job| self.apply_one(job, &mut applied))?;
+        } else {
+            let mut sorted: Vec<&Job> = jobs.iter().collect();
+            sorted.sort_by_key(|job| job.class());
+            sorted
+                .into_iter()
+                .try_for_each(|job| self.apply_one(job, &mut applied))?;
+        }
+        // After all outcomes: what has ended is not cancelled, wherever the cancel stands.
+        if applied.is_cancelled {
+            self.shared.handler_scope.cancel();
+            self.shared.cancel_scope(&self.shared.main_scope);
+        }
+        // Handlers run before main, whatever woke main.
+        self.shared.push_ready_first(&applied.handlers);
+        Ok(())
+    }
+
+    fn apply_one(&mut self, job: &Job, applied: &mut Applied) -> Result<(), TaskFailure> {
+        match job {
+            // The instance exists: it was created for this job.
+            Job::Initialize(_) => {}
+            Job::Signal { name, input } => self.arrive(name, input, applied),
+            Job::FireTimer { seq } => {
+                let key = Key {
+                    kind: Kind::Timer,
+                    seq: *seq,
+                };
+                self.shared
+                    .resolve(key, Resolution::Completed(Payload::null()))?;
+            }
+            Job::ResolveActivity { seq, resolution } => {
+                let key = Key {
+                    kind: Kind::Activity,
+                    seq: *seq,
+                };
+                self.shared.resolve(key, resolution.clone())?;
+            }
+            Job::ResolveStep { seq, resolution } => {
+                let key = Key {
+                    kind: Kind::Step,
+                    seq: *seq,
+                };
+                self.shared.resolve(key, resolution.clone())?;
+            }
+            Job::CancelWorkflow { .. } => applied.is_cancelled = true,
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, name: &SignalName, input: &Payload, applied: &mut Applied) {
+        let arrival = self.shared.mailbox.borrow_mut().arrive(name, input);
+        match arrival {
+            Arrival::Handle(delivery) => {
+                applied
+                    .handlers
+                    .push(self.executor.add_handler(&self.shared, delivery));
+            }
+            Arrival::Buffered(waiting) => {
+                for seq in waiting {
+                    self.look(seq);
+                }
+            }
+        }
+    }
+
+    /// A `recv` may have something to take.
+    fn look(&self, seq: Seq) {
+        let open = self.shared.open.borrow();
+        let cell = open.get(&Key {
+            kind: Kind::Recv,
+            seq,
+        });
+        let waker = cell.and_then(|cell| cell.waker.borrow_mut().take());
+        drop(open);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Polls until nothing moves, delivering buffered signals that found a handler.
+    fn run_to_rest(&mut self, watch: &dyn SliceWatch) -> Result<(), TaskFailure> {
+        loop {
+            while let Some(id) = self.shared.pop_ready() {
+                self.poll(id, watch)?;
+                self.check_wakes()?;
+            }
+            let deliveries = self.shared.mailbox.borrow_mut().deliverable();
+            if deliveries.is_empty() {
+                return Ok(());
+            }
+            for delivery in deliveries {
+                let id = self.executor.add_handler(&self.shared, delivery);
+                self.shared.push_ready(id);
+            }
+        }
+    }
+
+    fn poll(&mut self, id: TaskId, watch: &dyn SliceWatch) -> Result<(), TaskFailure> {
+        // Main has returned: its branches are over, handlers may go on.
+        if matches!(self.phase, Phase::Closing(_)) && self.executor.is_branch(id) {
+            return Ok(());
+        }
+        let Some(ended) = self.executor.poll(id, &self.shared, watch)? else {
+            self.shared.end_poll();
+            return Ok(());
+        };
+        match ended {
+            Ended::Main(outcome) => return self.main_returned(outcome),
+            Ended::Undo => self.undone(),
+            Ended::Branch | Ended::Handler(_, Ok(())) => {}
+            Ended::Handler(name, Err(failure)) => {
+                self.shared
+                    .warn_live(|| format!("handler of signal `{name}` failed: {failure}"));
+            }
+        }
+        self.shared.end_poll();
+        Ok(())
+    }
+
+    /// Something foreign woke a task: nothing it did since then can be repeated.
+    fn check_wakes(&self) -> Result<(), TaskFailure> {
+        let Some(id) = self.shared.bell.rung_for() else {
+            return Ok(());
+        };
+        let gone = Whence {
+            branch: "a branch that has ended",
+            last_call: None,
+        };
+        let whence = self
+            .executor
+            .tasks
+            .get(&id)
+            .map_or(gone, |task| task.whence());
+        Err(TaskFailure::foreign_wake(&whence))
+    }
+}
