@@ -71,6 +71,7 @@ impl Dispatcher {
     /// Takes what became durable.
     pub(crate) fn dispatch(self: &Arc<Self>, work: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
         let mut chunk: Vec<Dispatch> = Vec::new();
+        self.announce(&work);
         for item in work {
             match item {
                 Dispatch::Stop(token, reason) => self.stop(token, reason),
@@ -84,6 +85,19 @@ impl Dispatcher {
         }
         if !chunk.is_empty() {
             self.spawn_chunk(chunk, port);
+        }
+    }
+
+    /// From here on these attempts can be told to stop, also while they wait for the runtime.
+    fn announce(&self, work: &[Dispatch]) {
+        let mut running = self.running();
+        for item in work {
+            let token = match item {
+                Dispatch::Activity(task) => task.token,
+                Dispatch::Step(task) => task.token,
+                Dispatch::Stop(..) => continue,
+            };
+            running.insert(token, Arc::default());
         }
     }
 
@@ -162,7 +176,9 @@ impl Dispatcher {
             let text = format!("no worker has activity {name}; add .activity({name}) to the builder");
             return failed(token, Failure::application(type_name::NOT_REGISTERED, text));
         };
-        let stop = self.register(token);
+        let Some(stop) = self.begins(token) else {
+            return stopped(token);
+        };
         let beats = Heartbeats::new(token, task.heartbeat, port.clone());
         let heartbeats = Arc::new(beats);
         let input = task.input.clone();
@@ -189,7 +205,9 @@ impl Dispatcher {
             let text = format!("the code of step {} is not in memory", task.name);
             return failed(token, Failure::application(type_name::WORKER_LOST, text));
         };
-        let stop = self.register(token);
+        let Some(stop) = self.begins(token) else {
+            return stopped(token);
+        };
         let grace = self.abort_after;
         let body = match catch_unwind(AssertUnwindSafe(|| code())) {
             Ok(future) => Guarded(future),
@@ -218,15 +236,20 @@ impl Dispatcher {
         }
     }
 
-    fn register(&self, token: AttemptToken) -> Arc<Stop> {
-        let stop = Arc::new(Stop::default());
-        self.running().insert(token, stop.clone());
-        stop
+    /// The way to stop this attempt; `None`: it was told to before it began.
+    fn begins(&self, token: AttemptToken) -> Option<Arc<Stop>> {
+        let stop = self.running().get(&token).cloned()?;
+        stop.reason().is_none().then_some(stop)
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, Arc<Stop>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn stopped(token: AttemptToken) -> Outcome {
+    let result = AttemptResult::Canceled(None);
+    Box::pin(std::future::ready(AttemptOutcome { token, result }))
 }
 
 fn failed(token: AttemptToken, failure: Failure) -> Outcome {
