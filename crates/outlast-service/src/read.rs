@@ -3,7 +3,7 @@
 use outlast_engine::{Run, close, describe};
 use outlast_model::id::RequestId;
 use outlast_model::task::RunNo;
-use outlast_model::view::{Description, RunOutcome, RunRef, Summary};
+use outlast_model::view::{Description, RunOutcome, RunRef, Summary, Trouble};
 use outlast_model::{Event, EventKind, Record, Refusal, record};
 
 use crate::store::{Attention, Loaded, ReadError, RunRow, Store};
@@ -107,8 +107,13 @@ pub(crate) fn outcome(store: &dyn Store, no: RunNo) -> Result<RunOutcome, Refusa
     })
 }
 
-/// A run that is not in memory, described from the store.
-pub(crate) fn describe(store: &dyn Store, run: &RunRef) -> Result<Description, Refusal> {
+/// A run that is not in memory, described from the store. `missing` says what it needs that is
+/// not here.
+pub(crate) fn describe(
+    store: &dyn Store,
+    run: &RunRef,
+    missing: impl FnOnce(&Run) -> Option<Trouble>,
+) -> Result<Description, Refusal> {
     let row = row_of(store, run)?;
     let broken = |reason| Refusal::Quarantined {
         run_id: row.run_id,
@@ -119,13 +124,25 @@ pub(crate) fn describe(store: &dyn Store, run: &RunRef) -> Result<Description, R
         true => None,
         false => Some(outcome(store, row.no)?),
     };
-    Ok(Description {
-        summary: summary(&row),
-        input: state.started().input.clone(),
+    Ok(description(&row, &state, outcome, missing(&state)))
+}
+
+/// Everything about one run but its history.
+pub(crate) fn description(
+    row: &RunRow,
+    run: &Run,
+    outcome: Option<RunOutcome>,
+    missing: Option<Trouble>,
+) -> Description {
+    let mut summary = summary(row);
+    summary.is_blocked |= missing.is_some();
+    Description {
+        summary,
+        input: run.started().input.clone(),
         outcome,
-        waiting: describe::waiting(&state),
-        trouble: describe::trouble(&state),
-    })
+        waiting: describe::waiting(run),
+        trouble: describe::trouble(run).or(missing),
+    }
 }
 
 /// A row as a line of a list.

@@ -10,6 +10,7 @@
 
 mod attempt;
 mod intake;
+mod missing;
 mod recover;
 mod seal;
 mod slice;

@@ -92,6 +92,23 @@ impl Slices {
         }
     }
 
+    /// For a thread that takes over: no instances, the same code of steps.
+    pub fn spare(&self) -> Self {
+        Self {
+            registry: self.registry.clone(),
+            foreign: self.foreign.clone(),
+            steps: self.steps.clone(),
+            checks: self.checks,
+            cached_runs: self.cached_runs,
+            cached_bytes: self.cached_bytes,
+            instances: HashMap::new(),
+            by_use: BTreeMap::new(),
+            uses: 0,
+            bytes: 0,
+            warn: self.warn.clone(),
+        }
+    }
+
     /// Runs one slice.
     pub fn run(&mut self, task: &WorkflowTask, watch: &dyn SliceWatch) -> Done {
         let Some(program) = self.registry.workflows.get(&task.workflow_type).cloned() else {
@@ -113,6 +130,7 @@ impl Slices {
             }
             None => {
                 self.forget_steps(task, &answer);
+                self.tell_failure(task, &answer);
                 Vec::new()
             }
         };
@@ -183,6 +201,13 @@ impl Slices {
             {
                 self.steps.keep(task.run_id, *seq, code);
             }
+        }
+    }
+
+    /// A run that cannot go on must not do so in silence.
+    fn tell_failure(&self, task: &WorkflowTask, answer: &TaskAnswer) {
+        if let TaskAnswer::Failed { cause, failure } = answer {
+            (self.warn)(task, &format!("its code cannot go on ({}): {failure}", cause.name()));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Mail arrives: starts are decided, messages go to the mailbox of their run.
 
 use outlast_engine::start::{self, Existing};
-use outlast_engine::{Decision, Input, Run, describe};
+use outlast_engine::{Decision, Input, Run};
 use outlast_model::id::{Epoch, Version};
 use outlast_model::start::{ReusePolicy, StartReply, StartRequest};
 use outlast_model::task::{AttemptKind, AttemptOutcome, RunNo};
@@ -298,23 +298,15 @@ impl Shard {
     }
 
     fn describe(&mut self, run: &RunRef, reply: Reply<Description>, store: &dyn Store) {
-        let loaded = self
-            .open(run)
-            .and_then(|no| self.runs.get(&no))
-            .and_then(|entry| {
-                let run = entry.run.as_ref()?;
-                Some(Description {
-                    summary: read::summary(&entry.row),
-                    input: run.started().input.clone(),
-                    outcome: entry.outcome.clone(),
-                    waiting: describe::waiting(run),
-                    trouble: describe::trouble(run),
-                })
-            });
-        match loaded {
-            Some(description) => reply(Ok(description)),
-            None => reply(read::describe(store, run)),
-        }
+        let entry = self.open(run).and_then(|no| self.runs.get(&no));
+        let loaded = entry.and_then(|entry| Some((entry, entry.run.as_ref()?)));
+        reply(match loaded {
+            Some((entry, run)) => {
+                let outcome = entry.outcome.clone();
+                Ok(read::description(&entry.row, run, outcome, self.missing(run)))
+            }
+            None => read::describe(store, run, |run| self.missing(run)),
+        });
     }
 
     fn outcome(&mut self, outcome: AttemptOutcome) {
