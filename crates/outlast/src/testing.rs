@@ -7,7 +7,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlast_model::Timestamp;
+use outlast_model::{Event, Timestamp};
+use outlast_runtime::{ReplayChecks, Unwatched};
 use outlast_service::clock::{Clock, VirtualClock};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::Store;
@@ -16,7 +17,8 @@ use outlast_worker::Settings;
 use crate::activity::{Activity, ActivityFn};
 use crate::builder::{Builder, Place};
 use crate::client::App;
-use crate::erase::closure_code;
+use crate::erase::{closure_code, workflow_program};
+use crate::error::{Error, Result as AnyResult};
 use crate::state::{ProvidedBy, States};
 use crate::workflow::WorkflowFn;
 
@@ -40,7 +42,9 @@ impl TestEnv {
     /// On a given store: for tests of crashes and of drivers.
     pub fn on(store: Arc<dyn Store>) -> Self {
         let clock = Arc::new(VirtualClock::new(BEGINNING));
-        let builder = Builder::new(Place::Given(store)).clock(clock.clone()).shards(1);
+        let builder = Builder::new(Place::Given(store))
+            .clock(clock.clone())
+            .shards(1);
         Self { builder, clock }
     }
 }
@@ -54,12 +58,18 @@ impl Default for TestEnv {
 impl<L: 'static> TestEnv<L> {
     /// A dependency of real activities.
     pub fn state<T: Clone + Send + Sync + 'static>(self, value: T) -> TestEnv<(T, L)> {
-        TestEnv { builder: self.builder.state(value), clock: self.clock }
+        TestEnv {
+            builder: self.builder.state(value),
+            clock: self.clock,
+        }
     }
 
     /// A workflow under test.
     pub fn workflow<W: WorkflowFn<K>, K>(self, workflow: W) -> Self {
-        Self { builder: self.builder.workflow(workflow), ..self }
+        Self {
+            builder: self.builder.workflow(workflow),
+            ..self
+        }
     }
 
     /// A real activity.
@@ -68,7 +78,10 @@ impl<L: 'static> TestEnv<L> {
         A: ActivityFn<K>,
         A::Extractors: ProvidedBy<L, I>,
     {
-        Self { builder: self.builder.activity(activity), ..self }
+        Self {
+            builder: self.builder.activity(activity),
+            ..self
+        }
     }
 
     /// Replaces an activity by a closure of its type: `|input| -> Result<Output, Error>`.
@@ -91,12 +104,18 @@ impl<L: 'static> TestEnv<L> {
 
     /// Settings of the worker.
     pub fn settings(self, settings: Settings) -> Self {
-        Self { builder: self.builder.settings(settings), ..self }
+        Self {
+            builder: self.builder.settings(settings),
+            ..self
+        }
     }
 
     /// Where warnings go.
     pub fn report(self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self { builder: self.builder.report(report), ..self }
+        Self {
+            builder: self.builder.report(report),
+            ..self
+        }
     }
 
     /// The clock of the application.
@@ -133,11 +152,29 @@ impl TestClock {
     }
 }
 
+/// Replays a history with today's code.
+///
+/// # Errors
+/// The first difference between the code and the history, named on both sides.
+pub fn replay<W: WorkflowFn<K>, K>(_workflow: W, history: &[Event]) -> AnyResult<()> {
+    let program = workflow_program::<W::Meta>();
+    let nobody: outlast_runtime::ForeignWake = Arc::new(|_| ());
+    let checks = ReplayChecks { strict: true };
+    match outlast_runtime::replay(history, &*program, &nobody, &Unwatched, checks) {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(Error::msg(failure.failure)),
+    }
+}
+
 /// Runs a test to its end on a runtime of its own.
 ///
 /// # Panics
 /// When the runtime cannot be built.
 pub fn block_on<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.expect("a runtime for one thread can be built").block_on(test)
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    runtime
+        .expect("a runtime for one thread can be built")
+        .block_on(test)
 }

@@ -1,0 +1,224 @@
+//! Stopping runs: what a cancel does at each kind of await, what terminate does.
+
+use std::sync::{Arc, Mutex};
+
+use outlast::prelude::*;
+use outlast::{CancelMode, Status};
+
+use super::support::{code, drive, sound, until};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn note(&self, line: &str) {
+        self.0
+            .lock()
+            .expect("nobody panics with it")
+            .push(line.into());
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().expect("nobody panics with it").clone()
+    }
+}
+
+#[activity]
+async fn endless(State(log): State<Log>, ctx: ActivityCtx) -> Result<()> {
+    log.note("begun");
+    let stop = ctx.cancelled().await;
+    log.note("stopped");
+    Err(stop.into())
+}
+
+#[activity]
+async fn tidy(State(log): State<Log>, what: String) -> Result<()> {
+    log.note(&format!("tidy {what}"));
+    Ok(())
+}
+
+const NEVER: Signal<()> = signal("never");
+
+#[workflow]
+async fn waits(ctx: Ctx, kind: String) -> Result<()> {
+    match kind.as_str() {
+        "timer" => ctx.sleep(9.days()).await?,
+        "activity" => ctx.run(endless, ()).await?,
+        "activity that waits" => ctx.run(endless, ()).cancel_mode(CancelMode::Wait).await?,
+        "abandoned activity" => {
+            ctx.run(endless, ())
+                .cancel_mode(CancelMode::Abandon)
+                .await?
+        }
+        "signal" => ctx.recv(NEVER).await?,
+        "step" => {
+            let step = ctx.step("endless", || async {
+                std::future::pending::<()>().await;
+                Ok(())
+            });
+            step.await?;
+        }
+        "branch" => ctx.spawn(async move { ctx.sleep(9.days()).await }).await?,
+        "select" => outlast::select! {
+            done = ctx.run(endless, ()) => done?,
+            slept = ctx.sleep(9.days()) => slept?,
+        },
+        "block with a timeout" => async { ctx.recv(NEVER).await }.timeout(9.days()).await??,
+        other => Err(format!("unknown: {other}"))?,
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cancel_ends_a_run_at_each_kind_of_await() {
+    let kinds = [
+        "timer",
+        "activity",
+        "activity that waits",
+        "abandoned activity",
+        "signal",
+        "step",
+        "branch",
+        "select",
+        "block with a timeout",
+    ];
+    for kind in kinds {
+        for cached in [1_000, 0] {
+            drive(async {
+                let env = TestEnv::new().state(Log::default());
+                let env = env.activity(endless).workflow(waits);
+                let app = env.settings(super::support::cached(cached)).start().await;
+                let run = app.start(waits, kind).await.expect("it starts");
+                run.cancel().await.expect("it is durable");
+                let error = run.result().await.expect_err("it does not complete");
+                assert!(error.is_cancelled(), "{kind}: {error}");
+                let status = run.describe().await.expect("it is there").summary.status;
+                assert_eq!(status, Status::Canceled, "{kind}");
+                sound(&run, waits).await;
+            });
+        }
+    }
+}
+
+#[test]
+fn a_cancel_reaches_a_running_attempt() {
+    drive(async {
+        let log = Log::default();
+        let env = TestEnv::new().state(log.clone());
+        let app = env.activity(endless).workflow(waits).start().await;
+        let run = app
+            .start(waits, "activity that waits")
+            .await
+            .expect("it starts");
+        until(&run, |_| !log.lines().is_empty()).await;
+        run.cancel().await.expect("it is durable");
+        run.result().await.expect_err("it does not complete");
+        assert_eq!(log.lines(), ["begun", "stopped"]);
+    });
+}
+
+#[workflow]
+async fn cleans_up(ctx: Ctx) -> Result<()> {
+    let slept = ctx.sleep(9.days()).await;
+    if slept.is_err_and(|error| error.is_cancelled()) {
+        ctx.shield(async || {
+            ctx.run(tidy, "one").await?;
+            ctx.sleep(1.hours()).await?;
+            ctx.run(tidy, "two").await
+        })
+        .await?;
+        ctx.run(tidy, "three").shielded().await?;
+    }
+    ctx.run(tidy, "never").await?;
+    Ok(())
+}
+
+#[test]
+fn clean_up_in_a_shield_runs_to_its_end() {
+    drive(async {
+        let log = Log::default();
+        let env = TestEnv::new().state(log.clone());
+        let app = env.activity(tidy).workflow(cleans_up).start().await;
+        let run = app.start(cleans_up, ()).await.expect("it starts");
+        run.cancel().await.expect("it is durable");
+        run.cancel().await.expect("a second request succeeds");
+        let error = run.result().await.expect_err("it does not complete");
+        assert!(error.is_cancelled(), "{error}");
+        assert_eq!(log.lines(), ["tidy one", "tidy two", "tidy three"]);
+        sound(&run, cleans_up).await;
+    });
+}
+
+#[workflow]
+async fn ignores(ctx: Ctx) -> Result<String> {
+    let slept = ctx.sleep(9.days()).await;
+    Ok(format!("{} {}", slept.is_err(), ctx.is_cancelled()))
+}
+
+#[test]
+fn a_run_may_complete_although_it_was_asked_to_stop() {
+    drive(async {
+        let app = TestEnv::new().workflow(ignores).start().await;
+        let run = app.start(ignores, ()).await.expect("it starts");
+        run.cancel().await.expect("it is durable");
+        assert_eq!(run.result().await.expect("it completes"), "true true");
+        sound(&run, ignores).await;
+    });
+}
+
+#[workflow]
+async fn undoes(ctx: Ctx) -> Result<()> {
+    ctx.run(one, ()).undo(tidy).await?;
+    ctx.sleep(9.days()).await?;
+    Ok(())
+}
+
+#[activity]
+async fn one() -> Result<String> {
+    Ok("one".into())
+}
+
+#[test]
+fn a_cancelled_run_undoes_what_it_did() {
+    drive(async {
+        let log = Log::default();
+        let env = TestEnv::new().state(log.clone());
+        let app = env
+            .activity(one)
+            .activity(tidy)
+            .workflow(undoes)
+            .start()
+            .await;
+        let run = app.start(undoes, ()).await.expect("it starts");
+        until(&run, |d| format!("{:?}", d.waiting).contains("Timer")).await;
+        run.cancel().await.expect("it is durable");
+        let error = run.result().await.expect_err("it does not complete");
+        assert!(error.is_cancelled(), "{error}");
+        assert_eq!(log.lines(), ["tidy one"]);
+        sound(&run, undoes).await;
+    });
+}
+
+#[test]
+fn terminate_ends_a_run_at_once_and_runs_none_of_its_code() {
+    drive(async {
+        let log = Log::default();
+        let env = TestEnv::new().state(log.clone());
+        let env = env.activity(tidy).activity(endless);
+        let app = env.workflow(cleans_up).workflow(waits).start().await;
+        let run = app.start(cleans_up, ()).await.expect("it starts");
+        run.terminate("by hand").await.expect("it is durable");
+        let error = run.result().await.expect_err("it does not complete");
+        assert!(matches!(error, CallError::Terminated(_)), "{error}");
+        assert!(error.to_string().contains("by hand"), "{error}");
+        assert_eq!(code(run.terminate("again").await), "OL-1006");
+        sound(&run, cleans_up).await;
+        let run = app.start(waits, "activity").await.expect("it starts");
+        until(&run, |_| log.lines() == ["begun"]).await;
+        run.terminate("by hand").await.expect("it is durable");
+        while log.lines() != ["begun", "stopped"] {
+            tokio::task::yield_now().await;
+        }
+        sound(&run, waits).await;
+    });
+}

@@ -1,0 +1,14 @@
+//! What a user of the library sees, each promise as a sentence: the whole of it, from the client
+//! to the store and back, in virtual time.
+
+mod calls;
+mod cancel;
+mod eviction;
+mod ids;
+mod race;
+mod signals;
+mod step;
+#[path = "../support/mod.rs"]
+mod support;
+mod trouble;
+mod view;

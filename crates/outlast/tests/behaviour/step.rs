@@ -1,0 +1,104 @@
+//! Steps: closures whose result is recorded.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outlast::prelude::*;
+
+use super::support::{drive, failure, sound};
+
+#[workflow]
+async fn parse(ctx: Ctx, text: String) -> Result<u64> {
+    let step = ctx.step("parse", move || {
+        let text = text.clone();
+        async move { Ok(text.parse::<u64>()?) }
+    });
+    Ok(step.retry(RetryPolicy::times(2)).await? + 1)
+}
+
+#[test]
+fn a_step_gives_the_result_of_its_closure() {
+    drive(async {
+        let app = TestEnv::new().workflow(parse).start().await;
+        let run = app.start(parse, "41").await.expect("it starts");
+        assert_eq!(run.result().await.expect("it ends"), 42);
+        sound(&run, parse).await;
+    });
+}
+
+#[test]
+fn a_step_that_fails_too_often_fails_its_caller() {
+    drive(async {
+        let app = TestEnv::new().workflow(parse).start().await;
+        let run = app.start(parse, "many").await.expect("it starts");
+        let text = failure(run.result().await);
+        assert!(text.contains("invalid digit"), "{text}");
+        sound(&run, parse).await;
+    });
+}
+
+static TRIES: AtomicU32 = AtomicU32::new(0);
+
+#[workflow]
+async fn shaky(ctx: Ctx) -> Result<u32> {
+    let step = ctx.step("shaky", || async {
+        let this = TRIES.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(this > 3, "try {this}");
+        Ok(this)
+    });
+    Ok(step.await?)
+}
+
+#[test]
+fn a_step_that_panics_is_tried_again() {
+    drive(async {
+        let app = TestEnv::new().workflow(shaky).start().await;
+        let run = app.start(shaky, ()).await.expect("it starts");
+        assert_eq!(run.result().await.expect("it ends"), 4);
+        sound(&run, shaky).await;
+    });
+}
+
+#[workflow]
+async fn many(ctx: Ctx) -> Result<u64> {
+    let steps = (0..20_u64).map(|n| ctx.step(&format!("s{n}"), move || async move { Ok(n) }));
+    let all = futures::future::try_join_all(steps).await?;
+    let sum: u64 = all.into_iter().sum();
+    ctx.sleep(1.secs()).await?;
+    let more = ctx.step("more", move || async move { Ok(sum + 1) }).await?;
+    Ok(more)
+}
+
+#[test]
+fn steps_run_side_by_side_and_one_after_another() {
+    drive(async {
+        let app = TestEnv::new().workflow(many).start().await;
+        let run = app.start(many, ()).await.expect("it starts");
+        assert_eq!(run.result().await.expect("it ends"), 191);
+        sound(&run, many).await;
+    });
+}
+
+#[workflow]
+async fn gives_up(ctx: Ctx) -> Result<bool> {
+    let endless = ctx.step("endless", || async {
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    Ok(endless
+        .timeout(1.hours())
+        .await
+        .is_err_and(|e| e.is_timeout()))
+}
+
+#[test]
+fn a_step_can_be_given_up() {
+    drive(async {
+        let env = TestEnv::new().workflow(gives_up);
+        let clock = env.clock();
+        let app = env.start().await;
+        let run = app.start(gives_up, ()).await.expect("it starts");
+        clock.advance(&app, 1.hours());
+        assert!(run.result().await.expect("it ends"));
+        sound(&run, gives_up).await;
+    });
+}
