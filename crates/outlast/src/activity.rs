@@ -186,7 +186,7 @@ pub trait ActivityMeta: Copy + Send + Sync + 'static {
     message = "`{Self}` is not an activity",
     label = "expected a function with `#[activity]`",
     note = "put `#[activity]` on the function, or run a closure with `ctx.step(\"name\", || async {{ .. }})`",
-    note = "to run a workflow as a child use `ctx.child(..)`"
+    note = "a workflow runs inside this one when awaited, `workflow(ctx, input).await`; as a child (`ctx.child(..)`) it cannot run yet"
 )]
 pub trait Activity<K>: Copy + Send + Sync + 'static {
     /// What it takes.

@@ -16,12 +16,13 @@ use outlast_model::failure::RetryState;
 use outlast_model::{
     ActivityType, CancelMode, FailureKind, QueueName, Resolution, RetryPolicy, TimeoutKind,
 };
-use outlast_runtime::{Context, Kind, Operation};
+use outlast_runtime::{Context, Operation};
 
 use crate::activity::{Activity, Defaults};
 use crate::call_error::CallError;
 use crate::error::Error;
 use crate::failure::{FailureTrace, IntoFailure};
+use crate::subject::Subject;
 use crate::trace::Trace;
 use crate::wire::{Data, read_or_panic};
 
@@ -46,7 +47,7 @@ pub mod kind {
 pub struct Call<T, E: IntoFailure = Error, K = kind::Activity> {
     ctx: Context,
     operation: Operation,
-    name: Box<str>,
+    subject: Subject,
     deadline: Option<Deadline>,
     is_shielded: bool,
     /// No limit was asked for, the ten minutes apply.
@@ -63,11 +64,11 @@ struct Deadline {
 }
 
 impl<T, E: IntoFailure, K> Call<T, E, K> {
-    pub(crate) fn new(ctx: Context, operation: Operation, name: Box<str>) -> Self {
+    pub(crate) fn new(ctx: Context, operation: Operation, subject: Subject) -> Self {
         Self {
             ctx,
             operation,
-            name,
+            subject,
             deadline: None,
             is_shielded: false,
             has_standard_limit: false,
@@ -255,15 +256,10 @@ impl<T: Data, E: IntoFailure, K> Future for Call<T, E, K> {
 impl<T: Data, E: IntoFailure, K> Call<T, E, K> {
     fn observe(&self, resolution: Resolution) -> Result<T, CallError<E::Seen>> {
         let (failure, retry_state) = match resolution {
-            Resolution::Completed(result) => {
-                return Ok(read_or_panic(
-                    &format!("the result of {}", self.what()),
-                    &result,
-                ));
-            }
+            Resolution::Completed(result) => return Ok(read_or_panic(&self.subject, &result)),
             Resolution::Failed(failure, retry_state) => (failure, retry_state),
             Resolution::Canceled(details) => {
-                let message = format!("{} was cancelled", self.what());
+                let message = format!("{} was cancelled", self.subject);
                 let kind = FailureKind::Canceled { details };
                 (
                     FailureTrace::new(kind, message),
@@ -274,21 +270,25 @@ impl<T: Data, E: IntoFailure, K> Call<T, E, K> {
         Err(CallError::observe::<E>(self.trace(failure, retry_state)))
     }
 
+    /// A failed activity says so in a link of its own, as in Temporal; the others just fail. The
+    /// place is that of the call, unless the failure knows a better one.
     fn trace(&self, failure: FailureTrace, retry_state: RetryState) -> Trace {
-        let (kind, seq) = self.operation.kind_and_seq();
-        let failure = match kind {
-            Kind::Activity => {
-                let activity_type = ActivityType::new(&*self.name);
-                let kind = FailureKind::Activity {
-                    activity_type,
-                    seq,
-                    retry_state,
-                };
-                FailureTrace::new(kind, format!("{} failed", self.what())).caused_by(failure)
-            }
-            Kind::Timer | Kind::Step | Kind::Recv => failure,
-        };
-        Trace::new(failure.at(self.operation.site().to_string()))
+        let site = self.operation.site().to_string();
+        if let Subject::Activity(name) = &self.subject {
+            let (_, seq) = self.operation.kind_and_seq();
+            let activity_type = ActivityType::new(&**name);
+            let kind = FailureKind::Activity {
+                activity_type,
+                seq,
+                retry_state,
+            };
+            let outer = FailureTrace::new(kind, format!("{} failed", self.subject));
+            return Trace::new(outer.at(site).caused_by(failure));
+        }
+        Trace::new(match failure.trace {
+            Some(_) => failure,
+            None => failure.at(site),
+        })
     }
 
     fn too_late(&self, after: Duration) -> Trace {
@@ -296,18 +296,8 @@ impl<T: Data, E: IntoFailure, K> Call<T, E, K> {
             kind: TimeoutKind::ScheduleToClose,
             last_heartbeat: None,
         };
-        let message = format!("{} gave no result within {after:?}", self.what());
+        let message = format!("{} gave no result within {after:?}", self.subject);
         Trace::new(FailureTrace::new(kind, message).at(self.operation.site().to_string()))
-    }
-
-    fn what(&self) -> String {
-        let name = &self.name;
-        match self.operation.kind_and_seq().0 {
-            Kind::Activity => format!("activity {name}"),
-            Kind::Timer => format!("timer of {name}"),
-            Kind::Step => format!("step {name}"),
-            Kind::Recv => format!("signal {name}"),
-        }
     }
 }
 
@@ -320,7 +310,7 @@ impl<T: Data, E: IntoFailure, K> FusedFuture for Call<T, E, K> {
 impl<T, E: IntoFailure, K> fmt::Debug for Call<T, E, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("name", &self.name)
+            .field("subject", &self.subject)
             .finish_non_exhaustive()
     }
 }

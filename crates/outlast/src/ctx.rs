@@ -4,13 +4,15 @@
 //! run's thread: `tokio::spawn` with a context inside does not compile.
 
 use std::any::type_name;
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use outlast_model::{ActivityType, RunId, SignalName, StepName, StepOptions, WorkflowId};
+use outlast_model::payload::PayloadError;
+use outlast_model::{ActivityType, Payload, RunId, SignalName, StepName, StepOptions, WorkflowId};
 use outlast_runtime::{Context, StepCode};
 use serde_json::Value;
 
@@ -18,7 +20,9 @@ use crate::activity::{Activity, Defaults};
 use crate::arg::Arg;
 use crate::call::{Call, kind};
 use crate::error::{Error, Result};
+use crate::failure::IntoFailure;
 use crate::signal::Signal;
+use crate::subject::Subject;
 use crate::task::Task;
 use crate::wire::{Asked, Data, attempt_result, store_or_panic};
 use crate::workflow::WorkflowState;
@@ -56,12 +60,11 @@ impl<S> Ctx<S> {
     where
         A: Activity<K>,
     {
-        let (name, defaults) = (activity.name(), activity.defaults());
-        let input = store_or_panic(&format!("input of activity {name}"), input.payload());
-        let operation = self
-            .raw
-            .activity(ActivityType::new(name), input, defaults.options());
-        Call::new(self.raw, operation, name.into()).with_limits_of(&defaults)
+        self.run_named(
+            activity.name().into(),
+            &activity.defaults(),
+            input.payload(),
+        )
     }
 
     /// Runs an activity that this program knows by name only: JSON in, JSON out.
@@ -70,20 +73,28 @@ impl<S> Ctx<S> {
     /// If the input is over the limit.
     #[track_caller]
     pub fn run_raw(self, activity: &str, input: &Value) -> Call<Value> {
-        let defaults = Defaults::default();
-        let payload = Arg::<Value>::payload(input);
-        let input = store_or_panic(&format!("input of activity {activity}"), payload);
-        let operation = self
-            .raw
-            .activity(ActivityType::new(activity), input, defaults.options());
-        Call::new(self.raw, operation, activity.into()).with_limits_of(&defaults)
+        let name = Cow::Owned(activity.to_owned());
+        self.run_named(name, &Defaults::default(), Arg::<Value>::payload(input))
+    }
+
+    #[track_caller]
+    fn run_named<T, E: IntoFailure>(
+        self,
+        name: Cow<'static, str>,
+        defaults: &Defaults,
+        input: std::result::Result<Payload, PayloadError>,
+    ) -> Call<T, E> {
+        let activity_type = ActivityType::new(&*name);
+        let subject = Subject::Activity(name);
+        let input = store_or_panic(&subject, input);
+        let operation = self.raw.activity(activity_type, input, defaults.options());
+        Call::new(self.raw, operation, subject).with_limits_of(defaults)
     }
 
     /// Waits. The time is durable: a run may sleep through restarts, for years.
     #[track_caller]
     pub fn sleep(self, delay: Duration) -> Call<(), Error, kind::Timer> {
-        let text = format!("{delay:?}");
-        Call::new(self.raw, self.raw.timer(delay), text.into())
+        Call::new(self.raw, self.raw.timer(delay), Subject::Timer(delay))
     }
 
     /// Runs a closure once and records its result. It may be called again after a failure or a
@@ -95,22 +106,28 @@ impl<S> Ctx<S> {
         F: Fn() -> W + Send + Sync + 'static,
         W: Future<Output = Result<T>> + Send + 'static,
     {
-        let what: Arc<str> = format!("step {name}").into();
+        let subject = Subject::Step(name.into());
+        let asker = subject.clone();
         let code: StepCode = Arc::new(move || {
-            let (work, what) = (work(), what.clone());
-            Box::pin(async move { attempt_result(&what, work.await, Asked::Nothing) })
+            let (work, subject) = (work(), subject.clone());
+            Box::pin(async move { attempt_result(&subject, work.await, Asked::Nothing) })
         });
-        let operation = self
-            .raw
-            .step(StepName::new(name), StepOptions::default(), code);
-        Call::new(self.raw, operation, name.into())
+        let options = StepOptions::default();
+        Call::new(
+            self.raw,
+            self.raw.step(StepName::new(name), options, code),
+            asker,
+        )
     }
 
     /// Waits for the oldest signal of this name that nobody has taken.
     #[track_caller]
     pub fn recv<T: Data>(self, signal: Signal<T>) -> Call<T, Error, kind::Recv> {
-        let name = signal.name();
-        Call::new(self.raw, self.raw.recv(SignalName::new(name)), name.into())
+        let (name, subject) = (
+            SignalName::new(signal.name()),
+            Subject::Signal(signal.name()),
+        );
+        Call::new(self.raw, self.raw.recv(name), subject)
     }
 
     /// Runs a branch of this workflow beside the others, in its own cancellation scope.

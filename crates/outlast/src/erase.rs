@@ -16,6 +16,7 @@ use crate::ctx::Ctx;
 use crate::failure::{FailureTrace, IntoFailure};
 use crate::signal::Signals;
 use crate::state::States;
+use crate::subject::Subject;
 use crate::wire::{Asked, Data, Outcome, attempt_result, encode, read_input};
 use crate::workflow::WorkflowMeta;
 
@@ -26,19 +27,19 @@ pub(crate) type AnyProgram = Arc<dyn Program + Send + Sync>;
 pub(crate) fn activity_code<M: ActivityMeta<Input: Data>>(states: States) -> ActivityCode {
     Arc::new(move |attempt: AttemptCtx, input: Payload| {
         let ctx = ActivityCtx::new(attempt, states.clone());
-        let what = format!("activity {}", M::NAME);
-        let input = match read_input::<M::Input>(&what, &input) {
+        let subject = Subject::Activity(M::NAME.into());
+        let input = match read_input::<M::Input>(&subject, &input) {
             Ok(input) => input,
             Err(failure) => return ready(AttemptResult::Failed(*failure)),
         };
         match M::code(&ctx, input) {
             Code::Async(work) => Body::Async(Box::pin(async move {
                 let result = work.await;
-                attempt_result(&what, result, asked(&ctx))
+                attempt_result(&subject, result, asked(&ctx))
             })),
             Code::Blocking(work) => Body::Blocking(Box::new(move || {
                 let result = work();
-                attempt_result(&what, result, asked(&ctx))
+                attempt_result(&subject, result, asked(&ctx))
             })),
         }
     })
@@ -54,15 +55,15 @@ where
 {
     Arc::new(move |attempt: AttemptCtx, input: Payload| {
         let ctx = ActivityCtx::new(attempt, states.clone());
-        let what = format!("activity {name}");
-        let input = match read_input::<I>(&what, &input) {
+        let subject = Subject::Activity(name.into());
+        let input = match read_input::<I>(&subject, &input) {
             Ok(input) => input,
             Err(failure) => return ready(AttemptResult::Failed(*failure)),
         };
         let work = work(ctx.clone(), input);
         Body::Async(Box::pin(async move {
             let result = work.await;
-            attempt_result(&what, result, asked(&ctx))
+            attempt_result(&subject, result, asked(&ctx))
         }))
     })
 }
@@ -88,14 +89,14 @@ struct Written<M>(PhantomData<fn() -> M>);
 
 impl<M: WorkflowMeta<Input: Data>> Program for Written<M> {
     fn start(&self, ctx: Context, started: &Started) -> Result<MainFuture, FailureTrace> {
-        let what = format!("workflow {}", M::NAME);
-        let input = read_input::<M::Input>(&what, &started.input).map_err(|failure| *failure)?;
+        let subject = Subject::Workflow(M::NAME);
+        let input = read_input::<M::Input>(&subject, &started.input).map_err(|failure| *failure)?;
         // Before main's first poll: signals that came with the start find their handlers.
         ctx.set_state(Box::new(M::init(&input)));
         M::signals(&mut Signals::new(ctx));
         let main = M::main(Ctx::new(ctx), input);
         Ok(Box::pin(
-            async move { main_outcome(ctx, M::NAME, main.await) },
+            async move { main_outcome(ctx, &subject, main.await) },
         ))
     }
 }
@@ -129,20 +130,22 @@ where
     W: Future<Output = R> + 'static,
 {
     fn start(&self, ctx: Context, started: &Started) -> Result<MainFuture, FailureTrace> {
-        let what = format!("workflow {}", self.name);
-        let input = read_input::<I>(&what, &started.input).map_err(|failure| *failure)?;
-        let (main, name) = ((self.main)(Ctx::new(ctx), input), self.name);
-        Ok(Box::pin(async move { main_outcome(ctx, name, main.await) }))
+        let subject = Subject::Workflow(self.name);
+        let input = read_input::<I>(&subject, &started.input).map_err(|failure| *failure)?;
+        let main = (self.main)(Ctx::new(ctx), input);
+        Ok(Box::pin(
+            async move { main_outcome(ctx, &subject, main.await) },
+        ))
     }
 }
 
 /// A cancellation counts as one only if the run was asked to stop: code that cancels one of its
 /// own operations and returns that error has failed.
-fn main_outcome<R: Outcome>(ctx: Context, name: &str, result: R) -> MainOutcome {
+fn main_outcome<R: Outcome>(ctx: Context, subject: &Subject, result: R) -> MainOutcome {
     match result.into_result() {
         Ok(value) => match encode(&value) {
             Ok(payload) => MainOutcome::Completed(payload),
-            Err(unstorable) => panic!("{}", unstorable.text(&format!("result of workflow {name}"))),
+            Err(unstorable) => panic!("{}", unstorable.text("result", subject)),
         },
         Err(error) => {
             let failure = error.into_failure();

@@ -32,6 +32,7 @@ mod signal;
 mod signals;
 mod start;
 mod state;
+mod subject;
 mod task;
 pub mod testing;
 mod trace;

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::ctx::Ctx;
 use crate::failure::{FailureTrace, IntoFailure};
+use crate::subject::Subject;
 use crate::wire::read_or_panic;
 
 /// A named, typed message that a running workflow can receive: one constant for both sides.
@@ -74,7 +75,7 @@ impl<S: 'static> Signals<S> {
         self.register(name, move |ctx, payload| {
             let handler = handler.clone();
             Box::pin(async move {
-                let input = read_content(name, &payload);
+                let input = read_or_panic(&Subject::Signal(name), &payload);
                 let handle = |state: &mut S| handler(state, Ctx::new(ctx), input);
                 Ctx::<S>::new(ctx)
                     .with_any(handle)
@@ -95,7 +96,7 @@ impl<S: 'static> Signals<S> {
         self.register(name, move |ctx, payload| {
             let handler = handler.clone();
             Box::pin(async move {
-                let input = read_content(name, &payload);
+                let input = read_or_panic(&Subject::Signal(name), &payload);
                 handler(Ctx::new(ctx), input)
                     .await
                     .failure()
@@ -117,10 +118,6 @@ impl<S> fmt::Debug for Signals<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Signals")
     }
-}
-
-fn read_content<T: DeserializeOwned>(name: &str, payload: &Payload) -> T {
-    read_or_panic(&format!("the content of signal {name}"), payload)
 }
 
 /// What a handler may return.

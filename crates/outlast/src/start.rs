@@ -270,3 +270,6 @@ impl<T, E> fmt::Debug for Run<T, E> {
         self.draft.fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::call_error::ENCODE;
 use crate::error::raised;
 use crate::failure::{FailureTrace, IntoFailure};
+use crate::subject::Subject;
 
 /// A value that can be an input or a result.
 #[diagnostic::on_unimplemented(
@@ -60,14 +61,14 @@ impl<T: Data, E: IntoFailure> Outcome for Result<T, E> {
     }
 }
 
-/// Reads the input of `what`.
+/// Reads the input of an activity or a workflow.
 pub(crate) fn read_input<T: DeserializeOwned>(
-    what: &str,
+    subject: &Subject,
     input: &Payload,
 ) -> Result<T, Box<FailureTrace>> {
     input.decode().map_err(|error| {
         let message = format!(
-            "the input of {what} is not a `{}`: {error}",
+            "the input of {subject} is not a `{}`: {error}",
             rust_type::<T>()
         );
         Box::new(FailureTrace::application(type_name::DECODE, message))
@@ -81,8 +82,12 @@ pub(crate) enum Asked {
     Nothing,
 }
 
-/// The outcome of an attempt of `what`.
-pub(crate) fn attempt_result<R: Outcome>(what: &str, result: R, asked: Asked) -> AttemptResult {
+/// The outcome of an attempt.
+pub(crate) fn attempt_result<R: Outcome>(
+    subject: &Subject,
+    result: R,
+    asked: Asked,
+) -> AttemptResult {
     let value = match result.into_result() {
         Ok(value) => value,
         Err(error) => {
@@ -95,7 +100,7 @@ pub(crate) fn attempt_result<R: Outcome>(what: &str, result: R, asked: Asked) ->
     };
     match encode(&value) {
         Ok(payload) => AttemptResult::Completed(payload),
-        Err(unstorable) => AttemptResult::Failed(unstorable.failure(&format!("result of {what}"))),
+        Err(unstorable) => AttemptResult::Failed(unstorable.failure(subject)),
     }
 }
 
@@ -109,12 +114,12 @@ fn as_application(failure: FailureTrace) -> FailureTrace {
     }
 }
 
-/// The payload of a value that workflow code hands out.
+/// The payload of an input that workflow code hands out.
 #[track_caller]
-pub(crate) fn store_or_panic(what: &str, payload: Result<Payload, PayloadError>) -> Payload {
+pub(crate) fn store_or_panic(subject: &Subject, payload: Result<Payload, PayloadError>) -> Payload {
     match checked(payload) {
         Ok(payload) => payload,
-        Err(unstorable) => panic!("{}", unstorable.text(what)),
+        Err(unstorable) => panic!("{}", unstorable.text("input", subject)),
     }
 }
 
@@ -137,11 +142,11 @@ fn checked(payload: Result<Payload, PayloadError>) -> Result<Payload, Unstorable
 ///
 /// # Panics
 /// If it is not a `T`: see the module's documentation.
-pub(crate) fn read_or_panic<T: DeserializeOwned>(what: &str, payload: &Payload) -> T {
+pub(crate) fn read_or_panic<T: DeserializeOwned>(subject: &Subject, payload: &Payload) -> T {
     match payload.decode() {
         Ok(value) => value,
         Err(error) => panic!(
-            "{what} is not a `{}`: {error}; deploy code that reads it and the run goes on",
+            "the result of {subject} is not a `{}`: {error}; deploy code that reads it and the run goes on",
             rust_type::<T>()
         ),
     }
@@ -154,18 +159,18 @@ pub(crate) enum Unstorable {
 }
 
 impl Unstorable {
-    pub(crate) fn text(&self, what: &str) -> String {
+    pub(crate) fn text(&self, role: &str, subject: &Subject) -> String {
         let limit = limits::PAYLOAD_BYTES;
         match self {
-            Self::Encode(error) => format!("the {what} cannot be stored: {error}"),
+            Self::Encode(error) => format!("the {role} of {subject} cannot be stored: {error}"),
             Self::TooLarge { size } => format!(
-                "the {what} has {size} bytes, the limit is {limit}: store the data elsewhere and \
-                 pass a reference"
+                "the {role} of {subject} has {size} bytes, the limit is {limit}: store the data \
+                 elsewhere and pass a reference"
             ),
         }
     }
 
-    fn failure(&self, what: &str) -> FailureTrace {
+    fn failure(&self, subject: &Subject) -> FailureTrace {
         let name = match self {
             Self::Encode(_) => ENCODE,
             Self::TooLarge { .. } => type_name::TOO_LARGE,
@@ -176,7 +181,7 @@ impl Unstorable {
             details: None,
             next_retry_delay: None,
         };
-        FailureTrace::new(kind, self.text(what))
+        FailureTrace::new(kind, self.text("result", subject))
     }
 }
 

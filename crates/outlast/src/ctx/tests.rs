@@ -442,3 +442,24 @@ fn a_nested_borrow_names_both_places() {
     assert_eq!(trouble.matches("ctx/tests.rs:").count(), 2, "{trouble}");
     assert!(trouble.contains("finish the first closure before you start the second"));
 }
+
+/// The names the macros use when the crate goes by another one.
+mod renamed {
+    use crate as durable;
+    use durable::{Ctx, Result};
+
+    #[durable::activity(crate = durable)]
+    async fn triple(n: u64) -> Result<u64> {
+        Ok(n * 3)
+    }
+
+    #[durable::workflow(crate = durable)]
+    pub(super) async fn tripled(ctx: Ctx, n: u64) -> Result<u64> {
+        Ok(ctx.run(triple, n).await?)
+    }
+}
+
+#[test]
+fn the_crate_may_go_by_another_name() {
+    assert_eq!(Play::start(renamed::tripled, 2).asked(), ["run triple 2"]);
+}

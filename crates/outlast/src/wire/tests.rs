@@ -12,6 +12,14 @@ fn failure(result: AttemptResult) -> FailureTrace {
     panic!("{result:?}")
 }
 
+fn save() -> Subject {
+    Subject::Activity("save".into())
+}
+
+fn double() -> Subject {
+    Subject::Activity("double".into())
+}
+
 fn is_terminal(failure: &FailureTrace) -> bool {
     matches!(
         failure.kind,
@@ -25,7 +33,7 @@ fn is_terminal(failure: &FailureTrace) -> bool {
 #[test]
 fn a_result_over_the_limit_fails_the_activity_for_good() {
     let text = Ok::<_, Error>("x".repeat(limits::PAYLOAD_BYTES));
-    let failure = failure(attempt_result("activity save", text, Asked::Nothing));
+    let failure = failure(attempt_result(&save(), text, Asked::Nothing));
     assert_eq!(failure.type_name(), Some(type_name::TOO_LARGE));
     assert!(is_terminal(&failure));
     assert!(
@@ -38,7 +46,7 @@ fn a_result_over_the_limit_fails_the_activity_for_good() {
 #[test]
 fn a_result_that_does_not_serialise_fails_the_activity_for_good() {
     let map = Ok::<_, Error>(BTreeMap::from([(vec![1_u8], 1)]));
-    let failure = failure(attempt_result("activity save", map, Asked::Nothing));
+    let failure = failure(attempt_result(&save(), map, Asked::Nothing));
     assert_eq!(failure.type_name(), Some(ENCODE));
     assert!(is_terminal(&failure));
 }
@@ -46,9 +54,9 @@ fn a_result_that_does_not_serialise_fails_the_activity_for_good() {
 #[test]
 fn a_cancellation_counts_only_if_somebody_asked_for_it() {
     let stopped = || Err::<(), Error>(CallError::<()>::cancelled("stop").into());
-    let asked = attempt_result("activity save", stopped(), Asked::ToStop);
+    let asked = attempt_result(&save(), stopped(), Asked::ToStop);
     assert_eq!(asked, AttemptResult::Canceled(None));
-    let failure = failure(attempt_result("activity save", stopped(), Asked::Nothing));
+    let failure = failure(attempt_result(&save(), stopped(), Asked::Nothing));
     assert!(matches!(failure.kind, FailureKind::Application { .. }));
     assert!(failure.is_canceled());
 }
@@ -56,7 +64,7 @@ fn a_cancellation_counts_only_if_somebody_asked_for_it() {
 #[test]
 fn an_input_of_another_type_says_which() {
     let text = Payload::encode("two").expect("encodes");
-    let failure = read_input::<u64>("activity double", &text).expect_err("not a number");
+    let failure = read_input::<u64>(&double(), &text).expect_err("not a number");
     assert!(
         failure
             .message
@@ -69,12 +77,12 @@ fn an_input_of_another_type_says_which() {
 #[should_panic(expected = "the result of activity double is not a `u64`")]
 fn a_result_of_another_type_fails_the_task() {
     let text = Payload::encode("two").expect("encodes");
-    read_or_panic::<u64>("the result of activity double", &text);
+    read_or_panic::<u64>(&double(), &text);
 }
 
 #[test]
 #[should_panic(expected = "the input of activity save has 2097154 bytes, the limit is 2097152")]
 fn an_input_over_the_limit_fails_the_task() {
     let payload = Payload::encode(&"x".repeat(limits::PAYLOAD_BYTES));
-    store_or_panic("input of activity save", payload);
+    store_or_panic(&save(), payload);
 }

@@ -1,0 +1,28 @@
+//! What a message is about: "activity charge", "signal paid". Written out only when needed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a value belongs to, or what a call waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    Activity(Cow<'static, str>),
+    Workflow(&'static str),
+    Step(Arc<str>),
+    Timer(Duration),
+    Signal(&'static str),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Activity(name) => write!(f, "activity {name}"),
+            Self::Workflow(name) => write!(f, "workflow {name}"),
+            Self::Step(name) => write!(f, "step {name}"),
+            Self::Timer(delay) => write!(f, "timer of {delay:?}"),
+            Self::Signal(name) => write!(f, "signal {name}"),
+        }
+    }
+}
