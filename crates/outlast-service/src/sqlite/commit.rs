@@ -27,7 +27,13 @@ const UPDATE_RUN: &str = "UPDATE run SET status = ?1, version = ?2, epoch = ?3, 
      events = ?5, bytes = ?6, closed = ?7, wake = ?8, attention = ?9 \
      WHERE id = ?10 AND version = ?11 AND epoch = ?12 AND head = ?13";
 
-/// The same without the fence: see [`Bug::StaleEpochAccepted`].
+/// The same for a run that was open and stays so. A statement that does not name the status leaves
+/// the index of open runs alone, which is a tenth of the work.
+const UPDATE_OPEN_RUN: &str = "UPDATE run SET version = ?2, epoch = ?3, head = ?4, \
+     events = ?5, bytes = ?6, closed = ?7, wake = ?8, attention = ?9 \
+     WHERE id = ?10 AND version = ?11 AND epoch = ?12 AND head = ?13 AND status = ?1";
+
+/// [`UPDATE_RUN`] without the fence: see [`Bug::StaleEpochAccepted`].
 const UPDATE_RUN_UNFENCED: &str = "UPDATE run SET status = ?1, version = ?2, epoch = ?3, \
      head = ?4, events = ?5, bytes = ?6, closed = ?7, wake = ?8, attention = ?9 \
      WHERE id = ?10 AND version = ?11 AND ?12 = ?12 AND head = ?13";
@@ -60,6 +66,7 @@ fn write_all(conn: &Connection, group: &[Commit]) -> Result<(), CommitError> {
 
 struct Statements<'c> {
     insert_run: CachedStatement<'c>,
+    update_open_run: CachedStatement<'c>,
     update_run: CachedStatement<'c>,
     insert_blob: CachedStatement<'c>,
     put_snapshot: CachedStatement<'c>,
@@ -74,6 +81,7 @@ impl<'c> Statements<'c> {
         };
         Ok(Self {
             insert_run: conn.prepare_cached(INSERT_RUN)?,
+            update_open_run: conn.prepare_cached(UPDATE_OPEN_RUN)?,
             update_run: conn.prepare_cached(update)?,
             insert_blob: conn.prepare_cached(INSERT_BLOB)?,
             put_snapshot: conn.prepare_cached(PUT_SNAPSHOT)?,
@@ -144,7 +152,7 @@ impl<'c> Statements<'c> {
         state: &RowState,
         found: (i64, u32, i64),
     ) -> rusqlite::Result<usize> {
-        self.update_run.execute((
+        let values = (
             state.status.number(),
             int(state.version.0),
             state.epoch.0,
@@ -158,7 +166,11 @@ impl<'c> Statements<'c> {
             found.0,
             found.1,
             found.2,
-        ))
+        );
+        if state.status.is_open() && self.update_open_run.execute(values)? == 1 {
+            return Ok(1);
+        }
+        self.update_run.execute(values)
     }
 }
 

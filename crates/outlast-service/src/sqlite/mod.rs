@@ -1,7 +1,7 @@
 //! The store port on SQLite: one file, one owner, one writer connection, a few readers.
 //!
 //! A commit is one transaction of the log (WAL, synchronous FULL), durable when it returns.
-//! Reading order: [`schema`](self) of the file, `connect` (the settings that make a commit
+//! Reading order: `schema` of the file, `connect` (the settings that make a commit
 //! durable), `writer` (who may write), `commit`, `read`, and `index` (ids, written behind).
 //! Beside it: `lock` and `place` (one owner, on a disk whose locks work), `watch` (the files are
 //! still ours), `check` (for a doctor).

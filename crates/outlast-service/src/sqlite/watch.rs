@@ -2,8 +2,8 @@
 //!
 //! Another copy of SQLite in this process, a careless backup tool or a fork can make a log
 //! vanish while commits into it still succeed; they would be acknowledged and lost. Three `stat`
-//! calls (2 us together) before each group notice it. `stat` only: opening the files would cause
-//! what it looks for.
+//! calls of 1 us before each group notice it: a hundredth of a group of one. `stat` only: opening
+//! the files would cause what it looks for.
 
 use std::path::Path;
 

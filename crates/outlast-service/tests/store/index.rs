@@ -1,10 +1,11 @@
 //! The index of ids is written behind, and nobody can tell.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use outlast_service::conformance::{run_id, start};
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
-use outlast_service::store::Store;
+use outlast_service::store::{CommitError, Store};
 use rusqlite::Connection;
 
 fn open(path: &Path, index_batch: usize) -> SqliteStore {
@@ -103,4 +104,49 @@ fn an_orderly_stop_completes_the_index() {
     store.close().expect("closes");
     assert_eq!(watermark(&path), 20);
     assert_all_found(&open(&path, 1000), &(1..=20).collect::<Vec<_>>());
+}
+
+/// Entries move from memory to the tables while others look for them.
+#[test]
+fn what_is_acknowledged_is_found_at_every_moment() {
+    const RUNS: u64 = 1500;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(&dir.path().join("runs.db"), 40);
+    let acknowledged = AtomicU64::new(0);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| look_around(&store, &acknowledged, &is_over));
+        }
+        let written = (1..=RUNS).step_by(3).try_for_each(|first| {
+            let group = [first, first + 1, first + 2].map(|run| start(run, run, &name(run)));
+            store.commit(&group)?;
+            acknowledged.store(first + 2, Ordering::SeqCst);
+            Ok::<_, CommitError>(())
+        });
+        is_over.store(true, Ordering::SeqCst);
+        assert_eq!(written, Ok(()));
+    });
+}
+
+fn look_around(store: &SqliteStore, acknowledged: &AtomicU64, is_over: &AtomicBool) {
+    let mut random = 0_u64;
+    while !is_over.load(Ordering::SeqCst) {
+        let newest = acknowledged.load(Ordering::SeqCst);
+        if newest == 0 {
+            continue;
+        }
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let run = (random >> 33) % newest + 1;
+        let row = store.find_run(run_id(run)).expect("finds");
+        assert_eq!(row.map(|row| row.no.0), Some(run));
+        let rows = store.find(&name(run).as_str().into(), 9).expect("finds");
+        assert_eq!(rows.len(), 1);
+    }
+}
+
+fn name(run: u64) -> String {
+    format!("invoice-{run}")
 }
