@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outlast_model::{Event, Timestamp};
 use outlast_runtime::{ReplayChecks, Unwatched};
-use outlast_service::clock::{Clock, VirtualClock};
+use outlast_service::clock::{Clock, SystemClock, VirtualClock};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::Store;
 use outlast_worker::Settings;
@@ -114,6 +114,14 @@ impl<L: 'static> TestEnv<L> {
     pub fn report(self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             builder: self.builder.report(report),
+            ..self
+        }
+    }
+
+    /// Time passes as it does outside.
+    pub fn real_time(self) -> Self {
+        Self {
+            builder: self.builder.clock(Arc::new(SystemClock)),
             ..self
         }
     }
