@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use outlast_model::id::{Incarnation, RunId, WorkflowId};
 use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
-use outlast_model::{Failure, Payload};
+use outlast_model::{Failure, Payload, limits};
 
 use crate::clock::{Clock, Sleep};
 use crate::inbox::Inbox;
@@ -106,11 +106,11 @@ impl Service {
     /// # Errors
     /// When the store cannot be opened.
     pub fn open(setup: Setup) -> Result<Arc<Self>, ReadError> {
-        let boot = setup.store.boot()?;
+        let mut boot = setup.store.boot()?;
         let numbers = Arc::new(Numbers::after(boot.last_run, boot.last_commit));
         let incarnation = new_incarnation();
         let count = setup.shards.max(1);
-        let mut open = partition(boot.open.clone(), count);
+        let mut open = partition(std::mem::take(&mut boot.open), count);
         let capabilities = Arc::new(setup.capabilities);
         let cells = (0..count)
             .map(|index| {
@@ -120,6 +120,7 @@ impl Service {
                     capabilities: capabilities.clone(),
                     outlet: setup.outlet.clone(),
                     numbers: numbers.clone(),
+                    snapshot_every: limits::SNAPSHOT_EVERY_COMMITS,
                 };
                 Cell::new(Shard::new(parts, std::mem::take(&mut open[index]), &boot))
             })

@@ -1,0 +1,118 @@
+//! `outlast bench`: the same work beside a bare log on the same disk, in the same run.
+//!
+//! Disks and neighbours differ, so every figure is a ratio: to the p50 of a 4 KiB append with
+//! fdatasync (`fs`), and to what a bare group-commit log reaches with the same number of records
+//! in flight (the ceiling). Rounds of both alternate; medians are printed.
+
+mod ceiling;
+mod footprint;
+mod load;
+mod report;
+mod sample;
+mod wake_up;
+
+use std::path::PathBuf;
+
+use outlast::prelude::*;
+
+use crate::bench::load::Load;
+use crate::bench::report::{Line, Reporter};
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// Where the files are made and removed again
+    #[arg(long, default_value = ".")]
+    dir: PathBuf,
+    /// Rounds of each measurement; the median is printed
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Only these workloads
+    #[arg(long)]
+    only: Vec<String>,
+    /// Also state memory: a wide fan-out, 100,000 sleeping runs
+    #[arg(long)]
+    footprint: bool,
+    /// Seconds of each round
+    #[arg(long, default_value_t = 0.5)]
+    seconds: f64,
+}
+
+/// Runs the benchmarks.
+pub async fn run(args: &Args) -> Result<()> {
+    let place = Place::new(&args.dir)?;
+    let mut reporter = Reporter::new(args.json);
+    let is_on = |name: &str| args.only.is_empty() || args.only.iter().any(|o| o == name);
+    if is_on("one_activity") {
+        for concurrency in [1, 16, 200, 2000] {
+            let load = Load::OneActivity { concurrency };
+            reporter.line(&measure(&place, args, load).await?);
+        }
+    }
+    if is_on("sequential") {
+        reporter.line(&measure(&place, args, Load::Sequential { activities: 100 }).await?);
+    }
+    if is_on("fan_out") {
+        reporter.line(&measure(&place, args, Load::FanOut { width: 500 }).await?);
+    }
+    if is_on("timers") {
+        reporter.line(&measure(&place, args, Load::Timers { width: 1000 }).await?);
+    }
+    if is_on("wake_up") {
+        for line in wake_up::measure(&place).await? {
+            reporter.line(&line);
+        }
+    }
+    if is_on("cache_miss") {
+        reporter.line(&wake_up::cache_miss(&place).await?);
+    }
+    reporter.end();
+    if args.footprint {
+        footprint::measure(&place).await?;
+    }
+    Ok(())
+}
+
+/// One workload: rounds of it and of the ceiling, alternating.
+async fn measure(place: &Place, args: &Args, load: Load) -> Result<Line> {
+    let mut rounds = Vec::new();
+    for round in 0..args.rounds {
+        let fs_before = sample::fdatasync_p50(&place.dir)?;
+        let done = load::round(place, load, round, args.seconds).await?;
+        let ceiling = ceiling::round(&place.dir, load.in_flight(), done.mean_bytes, args.seconds)?;
+        let fs_after = sample::fdatasync_p50(&place.dir)?;
+        rounds.push(report::Round { fs_us: (fs_before + fs_after) / 2.0, done, ceiling });
+    }
+    Ok(Line::median(load, rounds))
+}
+
+/// A directory of our own that is gone afterwards.
+pub(crate) struct Place {
+    dir: PathBuf,
+}
+
+impl Place {
+    fn new(parent: &std::path::Path) -> Result<Self> {
+        let dir = parent.join(format!("outlast-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&dir)?;
+        Ok(Self { dir })
+    }
+
+    /// A fresh database file.
+    pub(crate) fn db(&self, name: &str) -> PathBuf {
+        for ending in ["", "-wal", "-shm", ".lock"] {
+            // It may not be there.
+            drop(std::fs::remove_file(self.dir.join(format!("{name}.db{ending}"))));
+        }
+        self.dir.join(format!("{name}.db"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}
