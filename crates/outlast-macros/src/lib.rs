@@ -4,7 +4,7 @@
 //! trick that keeps the function a function: its identity (name, input, result, error) travels
 //! in its return type, as a hidden marker type that implements a trait of the `outlast` crate.
 //!
-//! One file per attribute; [`signature`] holds the checks they share, [`args`] their options.
+//! One file per attribute; `signature` holds the checks they share, `args` their options.
 
 mod activity;
 mod args;
