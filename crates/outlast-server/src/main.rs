@@ -1,2 +1,55 @@
-//! Placeholder.
-fn main() {}
+//! The binary `outlast`: try it, look into it, measure it.
+//!
+//! Thin on purpose: every command is a module, every rule lives in the library. Exit codes are
+//! part of the contract, see [`stop`].
+
+mod clock;
+mod demo;
+mod inspect;
+mod out;
+mod stop;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use stop::Stop;
+
+/// Durable execution for Rust: workflows that outlast the process.
+#[derive(Debug, Parser)]
+#[command(name = "outlast", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Take orders, some with trouble, on a file that survives kill -9
+    Demo(demo::Args),
+    /// List runs, newest first
+    Ls(inspect::ls::Args),
+    /// Show one run: where it stands, what it waits for, its history
+    Show(inspect::show::Args),
+    /// Say why a run does not move, and what would help
+    Why(inspect::why::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => {
+            out::error(&format!("outlast: {stop}"));
+            stop.code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Stop> {
+    match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Ls(args) => inspect::ls::run(&args),
+        Command::Show(args) => inspect::show::run(&args),
+        Command::Why(args) => inspect::why::run(&args),
+    }
+}

@@ -10,6 +10,8 @@ pub mod conformance;
 mod entry;
 pub mod faulty;
 pub mod inbox;
+#[cfg(feature = "sqlite")]
+pub mod inspect;
 pub mod mail;
 pub mod memory;
 pub mod outlet;

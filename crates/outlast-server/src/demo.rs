@@ -1,0 +1,36 @@
+//! `outlast demo`: a shop that takes orders. Cards are declined, the bank does not answer, the
+//! process may be killed: every order is carried through or put right again.
+//!
+//! What it does is in [`order`]; [`shop`] is the world around it; [`serve`] keeps it busy.
+
+mod order;
+mod progress;
+mod serve;
+mod shop;
+
+use std::path::PathBuf;
+
+use crate::stop::Stop;
+
+/// Where the demo keeps its runs unless told otherwise.
+const FILE: &str = "outlast-demo.db";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The database file; it is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    db: Option<PathBuf>,
+    /// Stop by itself after so many new orders
+    #[arg(long, value_name = "N")]
+    runs: Option<u64>,
+    /// How many in a hundred attempts to charge a card fail and are tried again
+    #[arg(long, value_name = "PERCENT", default_value_t = 20,
+          value_parser = clap::value_parser!(u8).range(0..=95))]
+    fail: u8,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Stop> {
+    let path = args.db.clone().unwrap_or_else(|| PathBuf::from(FILE));
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(serve::serve(&path, args.runs, args.fail))
+}

@@ -1,0 +1,166 @@
+//! Keeps the shop busy: carries on with what an earlier process left open, then takes new
+//! orders, until it has enough or is asked to stop.
+
+use std::path::Path;
+use std::time::Duration;
+
+use outlast::{App, CallError, ListFilter, Outlast, Status, Summary};
+use tokio::task::JoinSet;
+
+use super::order::{Order, charge, order, put_back, refund, reserve, ship};
+use super::progress::{Ended, Progress};
+use super::shop::{Shop, mix};
+use crate::out;
+use crate::stop::Stop;
+
+/// Orders under way at a time.
+const IN_FLIGHT: usize = 100;
+/// Without `--runs` orders come at a pace that an eye can follow.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How often the progress is told.
+const TELL: Duration = Duration::from_millis(100);
+
+const ITEMS: [&str; 6] = ["lamp", "chair", "kettle", "atlas", "globe", "quilt"];
+
+type Orders = JoinSet<Result<Ended, CallError>>;
+
+/// Runs the demo to its end.
+pub(super) async fn serve(path: &Path, runs: Option<u64>, fail: u8) -> Result<(), Stop> {
+    let shop = Shop::new(fail);
+    let app = open(path, &shop).await?;
+    let mut progress = Progress::new(shop);
+    let mut orders = Orders::new();
+    let next = carry_on(&app, path, &mut progress, &mut orders).await?;
+    if runs.is_none() {
+        out::line("taking orders; Ctrl-C stops in order, kill -9 does not: try both");
+    }
+    let served = take_orders(&app, next, runs, &mut progress, &mut orders).await;
+    app.shutdown().await;
+    progress.sum_up();
+    let db = path.display();
+    out::line(&format!(
+        "look further: outlast ls --db {db}; outlast show order-1 --db {db}"
+    ));
+    served
+}
+
+async fn open(path: &Path, shop: &Shop) -> Result<App, Stop> {
+    let builder = Outlast::sqlite(path).state(shop.clone()).workflow(order);
+    let builder = builder
+        .activity(reserve)
+        .activity(put_back)
+        .activity(charge);
+    Ok(builder
+        .activity(refund)
+        .activity(ship)
+        .report(quiet)
+        .start()
+        .await?)
+}
+
+/// The demo fails attempts on purpose; its own lines tell how many.
+fn quiet(_: &str) {}
+
+/// Says what is there already and waits for what is open. Returns the next free number.
+async fn carry_on(
+    app: &App,
+    path: &Path,
+    progress: &mut Progress,
+    orders: &mut Orders,
+) -> Result<u64, Stop> {
+    let newest = app
+        .list(ListFilter {
+            limit: IN_FLIGHT * 4,
+            ..ListFilter::default()
+        })
+        .await?;
+    let next = newest
+        .iter()
+        .filter_map(number)
+        .max()
+        .map_or(1, |last| last + 1);
+    let filter = ListFilter {
+        status: Some(Status::Running),
+        limit: 100_000,
+        ..Default::default()
+    };
+    let open = app.list(filter).await?;
+    if !open.is_empty() {
+        let (count, db) = (open.len(), path.display());
+        out::line(&format!(
+            "{db} has {count} open orders of an earlier process: carrying on"
+        ));
+    }
+    for run in open {
+        progress.carried_on += 1;
+        let handle = app.get(order, run.workflow_id.as_str());
+        orders.spawn(async move { ended(handle.result().await) });
+    }
+    Ok(next)
+}
+
+fn number(run: &Summary) -> Option<u64> {
+    run.workflow_id
+        .as_str()
+        .strip_prefix("order-")?
+        .parse()
+        .ok()
+}
+
+async fn take_orders(
+    app: &App,
+    first: u64,
+    runs: Option<u64>,
+    progress: &mut Progress,
+    orders: &mut Orders,
+) -> Result<(), Stop> {
+    let mut tick = tokio::time::interval(TELL);
+    let mut pace = tokio::time::interval(PAUSE);
+    let mut next = first;
+    let stop = outlast::asked_to_stop();
+    tokio::pin!(stop);
+    loop {
+        let left = runs.map(|runs| runs.saturating_sub(next - first));
+        if left == Some(0) && orders.is_empty() {
+            return Ok(());
+        }
+        let has_room = orders.len() < IN_FLIGHT && left != Some(0);
+        if has_room && left.is_some() {
+            place(app, next, orders);
+            (next, progress.started) = (next + 1, progress.started + 1);
+            continue;
+        }
+        tokio::select! {
+            Some(done) = orders.join_next() => {
+                progress.ended(done.map_err(|e| Stop::Failure(e.to_string()))??);
+            }
+            _ = pace.tick(), if has_room => {
+                place(app, next, orders);
+                (next, progress.started) = (next + 1, progress.started + 1);
+            }
+            _ = tick.tick() => progress.tell(),
+            () = &mut stop => return Ok(()),
+        }
+    }
+}
+
+fn place(app: &App, number: u64, orders: &mut Orders) {
+    let lot = mix(number);
+    let item = ITEMS[usize::try_from(lot % 6).unwrap_or(0)].to_owned();
+    let wanted = Order {
+        number,
+        item,
+        cents: 500 + lot % 9_500,
+    };
+    let run = app.run(order, &wanted).id(format!("order-{number}"));
+    orders.spawn(async move { ended(run.await) });
+}
+
+/// An order that failed is a result; a refusal is trouble.
+fn ended<T>(outcome: Result<T, CallError>) -> Result<Ended, CallError> {
+    match outcome {
+        Ok(_) => Ok(Ended::Completed),
+        Err(refused @ CallError::Refused(_)) => Err(refused),
+        Err(_) => Ok(Ended::Failed),
+    }
+}

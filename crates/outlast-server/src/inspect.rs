@@ -1,0 +1,80 @@
+//! Commands that only look: `ls`, `show`, `why`. They read beside a living owner and write
+//! nothing.
+
+mod json;
+pub(crate) mod ls;
+mod reason;
+pub(crate) mod show;
+mod text;
+pub(crate) mod why;
+
+use std::path::PathBuf;
+
+use outlast_model::view::{RunRef, Summary};
+use outlast_service::inspect::{Found, Inspector};
+
+use crate::stop::Stop;
+
+/// How many runs are named when a text stands for several.
+const EXAMPLES: usize = 5;
+
+/// Which file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Place {
+    /// The database file
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "OUTLAST_DB",
+        default_value = "outlast-demo.db"
+    )]
+    db: PathBuf,
+}
+
+/// For whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+impl Place {
+    fn open(&self) -> Result<Inspector, Stop> {
+        Inspector::open(&self.db).map_err(|error| match Stop::from(error) {
+            Stop::NotFound(text) => Stop::NotFound(format!(
+                "{text}; `outlast demo` makes one, --db FILE names another"
+            )),
+            other @ (Stop::Failure(_) | Stop::Usage(_) | Stop::Refused(_)) => other,
+        })
+    }
+
+    /// The run a person means.
+    fn find(&self, inspector: &Inspector, run: &str) -> Result<RunRef, Stop> {
+        match inspector.find(run)? {
+            Found::One(summary) => Ok(exactly(&summary)),
+            Found::Several(runs) => {
+                let name = |r: &Summary| format!("  {}  {}", r.workflow_id, r.run_id);
+                let names: Vec<String> = runs.iter().take(EXAMPLES).map(name).collect();
+                Err(Stop::Usage(format!(
+                    "{run:?} is the beginning of several runs; say more of one:\n{}",
+                    names.join("\n")
+                )))
+            }
+        }
+    }
+
+    /// The rest of a command line that means the same file.
+    fn suffix(&self) -> String {
+        format!("--db {}", self.db.display())
+    }
+}
+
+fn exactly(summary: &Summary) -> RunRef {
+    RunRef {
+        workflow_id: summary.workflow_id.clone(),
+        run_id: Some(summary.run_id),
+    }
+}

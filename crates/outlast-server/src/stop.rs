@@ -1,0 +1,96 @@
+//! Why a command ends without success: one variant per exit code, so that scripts can tell.
+//!
+//! 0 ok, 1 failure, 2 usage, 3 a run failed, 4 not found, 5 timeout, 6 refused. Codes 3 and 5
+//! belong to commands that wait for runs.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use outlast_model::Refusal;
+use outlast_service::sqlite::OpenError;
+
+/// Why a command ends without success. The text names the next step.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Something went wrong on the way.
+    Failure(String),
+    /// The command line does not say one thing.
+    Usage(String),
+    /// The file or the run is not there.
+    NotFound(String),
+    /// It is there, and somebody else has it.
+    Refused(String),
+}
+
+impl Stop {
+    pub(crate) fn code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Failure(_) => 1,
+            Self::Usage(_) => 2,
+            Self::NotFound(_) => 4,
+            Self::Refused(_) => 6,
+        })
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failure(text)
+            | Self::Usage(text)
+            | Self::NotFound(text)
+            | Self::Refused(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<&OpenError> for Stop {
+    fn from(error: &OpenError) -> Self {
+        let text = format!("{error} [{}]", error.code());
+        if matches!(error, OpenError::Missing { .. }) {
+            Self::NotFound(text)
+        } else if matches!(error, OpenError::InUse { .. }) {
+            Self::Refused(text)
+        } else {
+            Self::Failure(text)
+        }
+    }
+}
+
+impl From<OpenError> for Stop {
+    fn from(error: OpenError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        let text = format!("{refusal} [{}]", refusal.code());
+        if matches!(refusal, Refusal::NotFound { .. }) {
+            Self::NotFound(text)
+        } else {
+            Self::Failure(text)
+        }
+    }
+}
+
+impl From<outlast::Error> for Stop {
+    fn from(error: outlast::Error) -> Self {
+        match error.downcast_ref::<OpenError>() {
+            Some(open) => Self::from(open),
+            None => Self::Failure(error.to_string()),
+        }
+    }
+}
+
+impl From<outlast::CallError> for Stop {
+    fn from(error: outlast::CallError) -> Self {
+        Self::Failure(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failure(error.to_string())
+    }
+}
