@@ -104,6 +104,7 @@ pub fn apply(
         }
         Input::ForeignWake => news(run, decision, now),
         Input::ArmSlice => Ok(decision.fact(run, Fact::SliceArmed)?),
+        Input::DisarmSlice => Ok(decision.fact(run, Fact::SliceDisarmed)?),
         Input::Task { started, answer } => completion::answer(run, started, answer, now, decision),
     }
 }
@@ -120,6 +121,7 @@ fn closed(run: &Run, input: &Input) -> Result<(), Error> {
         | Input::Recover { .. }
         | Input::ForeignWake
         | Input::ArmSlice
+        | Input::DisarmSlice
         | Input::Task { .. } => return Ok(()),
     };
     if run.has_seen(request_id) {

@@ -61,6 +61,8 @@ pub enum Input {
     ForeignWake,
     /// The first slice after an unclean stop is about to run.
     ArmSlice,
+    /// It ran and the process is still there, although workflow code had nothing to answer.
+    DisarmSlice,
     /// Workflow code answered.
     Task {
         /// When its slice began: the workflow's time.

@@ -97,7 +97,9 @@ impl Command {
     /// Whether it ends the run.
     pub fn is_closing(&self) -> bool {
         match self {
-            Self::CompleteWorkflow { .. } | Self::FailWorkflow { .. } | Self::CancelWorkflow => true,
+            Self::CompleteWorkflow { .. } | Self::FailWorkflow { .. } | Self::CancelWorkflow => {
+                true
+            }
             Self::ScheduleActivity(_)
             | Self::RequestCancelActivity { .. }
             | Self::StartTimer { .. }

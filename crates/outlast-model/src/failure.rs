@@ -150,7 +150,12 @@ impl Failure {
     /// A failure of the given kind, cut to the limits.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         let message = cut(message.into(), limits::FAILURE_MESSAGE_BYTES);
-        Self { message, kind, trace: None, cause: None }
+        Self {
+            message,
+            kind,
+            trace: None,
+            cause: None,
+        }
     }
 
     /// What user code raised.
@@ -173,11 +178,21 @@ impl Failure {
     pub fn timeout(kind: TimeoutKind, last_heartbeat: Option<Payload>) -> Self {
         let message = match kind {
             TimeoutKind::StartToClose => "the attempt took longer than its start-to-close timeout",
-            TimeoutKind::ScheduleToStart => "no worker took it within its schedule-to-start timeout",
-            TimeoutKind::ScheduleToClose => "all attempts together took longer than the schedule-to-close timeout",
+            TimeoutKind::ScheduleToStart => {
+                "no worker took it within its schedule-to-start timeout"
+            }
+            TimeoutKind::ScheduleToClose => {
+                "all attempts together took longer than the schedule-to-close timeout"
+            }
             TimeoutKind::Heartbeat => "the attempt sent no heartbeat within its heartbeat timeout",
         };
-        Self::new(FailureKind::Timeout { kind, last_heartbeat }, message)
+        Self::new(
+            FailureKind::Timeout {
+                kind,
+                last_heartbeat,
+            },
+            message,
+        )
     }
 
     /// A cancellation.
@@ -214,7 +229,8 @@ impl Failure {
 
     /// Whether it, or what caused it, is a cancellation.
     pub fn is_canceled(&self) -> bool {
-        self.chain().any(|f| matches!(f.kind, FailureKind::Canceled { .. }))
+        self.chain()
+            .any(|f| matches!(f.kind, FailureKind::Canceled { .. }))
     }
 
     /// The application type name, if user code raised it.
@@ -276,7 +292,12 @@ impl<'b, C> Decode<'b, C> for Failure {
             let message = d.str()?.to_owned();
             let kind = FailureKind::decode(d, ctx)?;
             let trace = Option::<String>::decode(d, ctx)?;
-            links.push(Failure { message, kind, trace, cause: None });
+            links.push(Failure {
+                message,
+                kind,
+                trace,
+                cause: None,
+            });
         }
         let mut chain: Option<Failure> = None;
         for mut link in links.into_iter().rev() {

@@ -99,16 +99,25 @@ impl Job {
     pub fn from_event(event: &Event) -> Option<Self> {
         Some(match &event.kind {
             EventKind::Started(started) => Self::Initialize(started.clone()),
-            EventKind::Signaled { name, input, .. } => {
-                Self::Signal { name: name.clone(), input: input.clone() }
-            }
+            EventKind::Signaled { name, input, .. } => Self::Signal {
+                name: name.clone(),
+                input: input.clone(),
+            },
             EventKind::TimerFired { seq } => Self::FireTimer { seq: *seq },
             EventKind::ActivityCompleted { seq, result } => Self::ResolveActivity {
                 seq: *seq,
                 resolution: Resolution::Completed(result.clone()),
             },
-            EventKind::ActivityFailed { seq, failure, retry_state }
-            | EventKind::ActivityTimedOut { seq, failure, retry_state } => Self::ResolveActivity {
+            EventKind::ActivityFailed {
+                seq,
+                failure,
+                retry_state,
+            }
+            | EventKind::ActivityTimedOut {
+                seq,
+                failure,
+                retry_state,
+            } => Self::ResolveActivity {
                 seq: *seq,
                 resolution: Resolution::Failed(failure.clone(), *retry_state),
             },
@@ -116,9 +125,9 @@ impl Job {
                 seq: *seq,
                 resolution: Resolution::Canceled(details.clone()),
             },
-            EventKind::CancelRequested { reason, .. } => {
-                Self::CancelWorkflow { reason: reason.clone() }
-            }
+            EventKind::CancelRequested { reason, .. } => Self::CancelWorkflow {
+                reason: reason.clone(),
+            },
             EventKind::Completed { .. }
             | EventKind::Failed { .. }
             | EventKind::TimedOut
@@ -142,9 +151,9 @@ impl Job {
         match self {
             Self::Initialize(_) => 0,
             Self::Signal { .. } => 3,
-            Self::FireTimer { .. }
-            | Self::ResolveActivity { .. }
-            | Self::CancelWorkflow { .. } => 4,
+            Self::FireTimer { .. } | Self::ResolveActivity { .. } | Self::CancelWorkflow { .. } => {
+                4
+            }
             Self::ResolveStep { .. } => 5,
         }
     }

@@ -44,7 +44,10 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// At most `attempts` attempts, the first included.
     pub fn times(attempts: u32) -> Self {
-        Self { max_attempts: attempts, ..Self::default() }
+        Self {
+            max_attempts: attempts,
+            ..Self::default()
+        }
     }
 
     /// One attempt.
@@ -132,6 +135,8 @@ pub struct StepOptions {
 
 impl Default for StepOptions {
     fn default() -> Self {
-        Self { retry: RetryPolicy::default() }
+        Self {
+            retry: RetryPolicy::default(),
+        }
     }
 }

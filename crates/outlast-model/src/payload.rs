@@ -75,17 +75,29 @@ pub enum PayloadError {
 impl Payload {
     /// No value.
     pub fn null() -> Self {
-        Self { encoding: Encoding::Null, data: Bytes::new(), metadata: None }
+        Self {
+            encoding: Encoding::Null,
+            data: Bytes::new(),
+            metadata: None,
+        }
     }
 
     /// Raw bytes.
     pub fn bytes(data: impl Into<Bytes>) -> Self {
-        Self { encoding: Encoding::Bytes, data: data.into(), metadata: None }
+        Self {
+            encoding: Encoding::Bytes,
+            data: data.into(),
+            metadata: None,
+        }
     }
 
     /// JSON text that is already encoded.
     pub fn raw_json(data: impl Into<Bytes>) -> Self {
-        Self { encoding: Encoding::Json, data: data.into(), metadata: None }
+        Self {
+            encoding: Encoding::Json,
+            data: data.into(),
+            metadata: None,
+        }
     }
 
     /// Any serialisable value. `()` and `None` become [`Encoding::Null`], as in Temporal.
@@ -132,7 +144,12 @@ impl Payload {
 /// Size and encoding only: user data never reaches a log by accident.
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({}, {} B)", self.encoding.as_str(), self.data.len())
+        write!(
+            f,
+            "Payload({}, {} B)",
+            self.encoding.as_str(),
+            self.data.len()
+        )
     }
 }
 

@@ -163,6 +163,9 @@ pub enum Fact {
     /// A blocked run may try again.
     #[n(10)]
     Unblocked,
+    /// The slice that was announced has run.
+    #[n(12)]
+    SliceDisarmed,
     /// Whoever worked on the run before is shut out.
     #[n(11)]
     EpochRaised {
@@ -245,7 +248,11 @@ pub fn encode(records: &[Record]) -> Vec<u8> {
             Record::Fact(f) => ItemRef::Fact(f),
         })
         .collect();
-    frame(&BodyRef { first_event, time, items })
+    frame(&BodyRef {
+        first_event,
+        time,
+        items,
+    })
 }
 
 /// Decodes the records of one commit.
@@ -260,7 +267,11 @@ pub fn decode(blob: &[u8]) -> Result<Vec<Record>, Damaged> {
         records.push(match item {
             Item::Event(distance, kind) => {
                 let time = Timestamp(body.time.0.saturating_add(distance));
-                let event = Event { id: EventId(id), time, kind };
+                let event = Event {
+                    id: EventId(id),
+                    time,
+                    kind,
+                };
                 id = id.saturating_add(1);
                 Record::Event(event)
             }

@@ -22,7 +22,9 @@ pub enum Refusal {
         why: &'static str,
     },
     /// A payload is over the limit.
-    #[error("{what} of {workflow_id} has {size} bytes, the limit is {limit}: store the data elsewhere and pass a reference")]
+    #[error(
+        "{what} of {workflow_id} has {size} bytes, the limit is {limit}: store the data elsewhere and pass a reference"
+    )]
     TooLarge {
         /// What it is.
         what: &'static str,
@@ -42,7 +44,9 @@ pub enum Refusal {
         name: String,
     },
     /// A run with this id exists and the policy says no.
-    #[error("workflow {workflow_id} already has run {run_id} ({status}): choose another id, or a policy that allows it")]
+    #[error(
+        "workflow {workflow_id} already has run {run_id} ({status}): choose another id, or a policy that allows it"
+    )]
     AlreadyStarted {
         /// The id.
         workflow_id: WorkflowId,
@@ -68,7 +72,9 @@ pub enum Refusal {
         status: Status,
     },
     /// The history is at its limit; only the end of the run can be recorded.
-    #[error("history of {workflow_id} is full ({events} events, {bytes} bytes): terminate it, or let it continue as new earlier")]
+    #[error(
+        "history of {workflow_id} is full ({events} events, {bytes} bytes): terminate it, or let it continue as new earlier"
+    )]
     HistoryFull {
         /// The id.
         workflow_id: WorkflowId,
@@ -81,7 +87,9 @@ pub enum Refusal {
     #[error("the store has no room: free disk space, work goes on by itself")]
     StoreFull,
     /// The store failed under the request: it may or may not have been carried out.
-    #[error("the store failed while the request was under way, so its outcome is unknown: {reason}; repeat it with the same request id")]
+    #[error(
+        "the store failed while the request was under way, so its outcome is unknown: {reason}; repeat it with the same request id"
+    )]
     Indeterminate {
         /// What the store said.
         reason: String,

@@ -49,7 +49,10 @@ impl fmt::Display for Timestamp {
         let secs = self.0 / 1_000_000;
         let (h, m, s) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
         let micros = self.0 % 1_000_000;
-        write!(f, "{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}Z")
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}.{micros:06}Z"
+        )
     }
 }
 

@@ -22,7 +22,10 @@ pub struct RunRef {
 impl RunRef {
     /// The newest run of this id.
     pub fn newest(workflow_id: WorkflowId) -> Self {
-        Self { workflow_id, run_id: None }
+        Self {
+            workflow_id,
+            run_id: None,
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Entry {
     pub(crate) rounds: u32,
     /// Commits since the last snapshot.
     pub(crate) unsnapped: u64,
+    /// Attempts that wait for a slot: the run stays in memory for them.
+    pub(crate) waiting_attempts: usize,
     /// Steps that want a slot while the instance, which has their code, is not in memory.
     pub(crate) needs_instance: bool,
     /// Its code was given up as stuck in this turn; it is let go when the thread comes back.
@@ -125,6 +127,7 @@ impl Entry {
             outcome: None,
             rounds: 0,
             unsnapped: 0,
+            waiting_attempts: 0,
             needs_instance: false,
             stuck_turn: None,
             damage: None,
@@ -141,6 +144,7 @@ impl Entry {
             && self.mailbox.is_empty()
             && self.decision.records.is_empty()
             && self.lazy.is_empty()
+            && self.waiting_attempts == 0
             && self.acks.is_empty()
             && !self.is_queued
             && !self.is_cached

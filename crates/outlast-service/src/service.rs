@@ -269,6 +269,8 @@ impl Service {
                 cell.inbox.put(Mail::Outcomes(vec![outcome]));
             }
         }
+        // Slots are shared: one that became free here may be waited for elsewhere.
+        self.cells.iter().for_each(|cell| cell.inbox.ring());
     }
 
     /// A running attempt reports.

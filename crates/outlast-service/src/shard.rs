@@ -22,8 +22,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use outlast_engine::Run;
 use outlast_model::id::{Incarnation, RunId, Seq, WorkflowId};
-use outlast_model::task::{AttemptKind, RunNo, WorkflowTask};
+use outlast_model::task::{RunNo, WorkflowTask};
 use outlast_model::{Timestamp, planted};
 
 use crate::batch::Batch;
@@ -79,6 +80,8 @@ pub struct Parts {
     pub outlet: Arc<dyn Outlet>,
     /// Shared counters.
     pub numbers: Arc<Numbers>,
+    /// Commits of a run from one snapshot to the next.
+    pub snapshot_every: u64,
 }
 
 impl std::fmt::Debug for Parts {
@@ -87,6 +90,19 @@ impl std::fmt::Debug for Parts {
             .field("incarnation", &self.incarnation)
             .finish_non_exhaustive()
     }
+}
+
+/// A run as a shard has it in memory, for an auditor.
+#[derive(Debug)]
+pub struct Audit<'a> {
+    /// Its row, ahead of the disk by the commits in flight.
+    pub row: &'a RunRow,
+    /// Its state, if it is loaded.
+    pub run: Option<&'a Run>,
+    /// Whether everything decided is in a commit, so that row and state say the same.
+    pub is_sealed: bool,
+    /// Why it was set aside, if it was.
+    pub damage: Option<&'a str>,
 }
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
@@ -103,7 +119,7 @@ pub struct Shard {
     ready: VecDeque<RunNo>,
     wakes: BTreeSet<(Timestamp, RunNo)>,
     /// Attempts that wait for a slot, in order of arrival.
-    waiting: VecDeque<(RunNo, AttemptKind, Seq)>,
+    waiting: [VecDeque<(RunNo, Seq)>; 2],
     batch: Batch,
     evictions: VecDeque<RunId>,
     /// Runs that have ended, until that is durable.
@@ -133,7 +149,7 @@ impl Shard {
             by_run_id: Map::default(),
             ready: VecDeque::new(),
             wakes: BTreeSet::new(),
-            waiting: VecDeque::new(),
+            waiting: [VecDeque::new(), VecDeque::new()],
             batch: Batch::default(),
             evictions: VecDeque::new(),
             closing: VecDeque::new(),
@@ -182,6 +198,7 @@ impl Shard {
             return None;
         }
         self.settle();
+        self.feed_slots(now);
         self.wake_due(now);
         loop {
             if let Some(run_id) = self.evictions.pop_front() {
@@ -240,6 +257,18 @@ impl Shard {
         let mut all: Vec<RunNo> = self.runs.keys().copied().collect();
         all.sort_unstable();
         all
+    }
+
+    /// What it knows of one run, for an auditor.
+    pub fn audit(&self, no: RunNo) -> Option<Audit<'_>> {
+        self.runs.get(&no).map(|entry| Audit {
+            row: &entry.row,
+            run: entry.run.as_ref(),
+            is_sealed: entry.slice.is_none()
+                && entry.decision.records.is_empty()
+                && entry.lazy.is_empty(),
+            damage: entry.damage.as_deref(),
+        })
     }
 
     /// The instance of this run is no longer in the worker's memory.
@@ -369,7 +398,7 @@ impl Shard {
 }
 
 /// Why a row must be looked at when the store is opened.
-fn attention(run: &outlast_engine::Run) -> Attention {
+fn attention(run: &Run) -> Attention {
     let mut all = Attention::default();
     match run.task().streak() {
         Some(streak) if streak.next_try.is_none() => all = all.with(Attention::BLOCKED),

@@ -25,18 +25,28 @@ pub(crate) struct Link {
 
 impl std::fmt::Debug for AttemptCtx {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AttemptCtx").field("task", &self.task).finish_non_exhaustive()
+        f.debug_struct("AttemptCtx")
+            .field("task", &self.task)
+            .finish_non_exhaustive()
     }
 }
 
 impl AttemptCtx {
     pub(crate) fn new(task: Arc<ActivityTask>, stop: Arc<Stop>, link: Link) -> Self {
-        Self { task, stop, link: Some(link) }
+        Self {
+            task,
+            stop,
+            link: Some(link),
+        }
     }
 
     /// A context that nobody listens to: for calling an activity in a plain test.
     pub fn unlinked(task: ActivityTask) -> Self {
-        Self { task: Arc::new(task), stop: Arc::default(), link: None }
+        Self {
+            task: Arc::new(task),
+            stop: Arc::default(),
+            link: None,
+        }
     }
 
     /// What is being run.

@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use outlast_model::Failure;
 use outlast_model::failure::type_name;
 use outlast_model::task::{
     ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
-use outlast_model::Failure;
 
 use crate::attempt::{AttemptCtx, Link};
 use crate::clock;
@@ -65,7 +65,14 @@ impl Dispatcher {
         abort_after: Duration,
     ) -> Self {
         let running = Mutex::new(BTreeMap::new());
-        Self { registry, slots, steps, runtime, abort_after, running }
+        Self {
+            registry,
+            slots,
+            steps,
+            runtime,
+            abort_after,
+            running,
+        }
     }
 
     /// Takes what became durable.
@@ -121,14 +128,19 @@ impl Dispatcher {
 
     fn spawn_chunk(self: &Arc<Self>, chunk: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
         let (me, port) = (self.clone(), port.clone());
-        drop(self.runtime.spawn(async move { me.run_chunk(chunk, &port).await }));
+        drop(
+            self.runtime
+                .spawn(async move { me.run_chunk(chunk, &port).await }),
+        );
     }
 
     async fn run_chunk(self: Arc<Self>, chunk: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
         let begun = clock::now();
         let mut done = Vec::with_capacity(chunk.len());
         for item in chunk {
-            let Some(mut outcome) = self.begin(item, port) else { continue };
+            let Some(mut outcome) = self.begin(item, port) else {
+                continue;
+            };
             if clock::now().duration_since(begun) > CHUNK_TIME {
                 self.spawn_one(outcome, port.clone());
                 continue;
@@ -173,7 +185,8 @@ impl Dispatcher {
         let token = task.token;
         let Some(code) = self.registry.activities.get(&task.activity_type).cloned() else {
             let name = task.activity_type.clone();
-            let text = format!("no worker has activity {name}; add .activity({name}) to the builder");
+            let text =
+                format!("no worker has activity {name}; add .activity({name}) to the builder");
             return failed(token, Failure::application(type_name::NOT_REGISTERED, text));
         };
         let Some(stop) = self.begins(token) else {
@@ -182,7 +195,10 @@ impl Dispatcher {
         let beats = Heartbeats::new(token, task.heartbeat, port.clone());
         let heartbeats = Arc::new(beats);
         let input = task.input.clone();
-        let link = Link { heartbeats: heartbeats.clone(), runtime: self.runtime.clone() };
+        let link = Link {
+            heartbeats: heartbeats.clone(),
+            runtime: self.runtime.clone(),
+        };
         let ctx = AttemptCtx::new(Arc::new(task), stop.clone(), link);
         let body = catch_unwind(AssertUnwindSafe(|| code(ctx, input)));
         let attempt = match body {
@@ -228,9 +244,9 @@ impl Dispatcher {
                         .unwrap_or_else(|panic| AttemptResult::Failed(panicked(&*panic)))
                 });
                 Box::pin(async move {
-                    joined.await.unwrap_or_else(|e| {
-                        AttemptResult::Failed(Failure::panic(e.to_string()))
-                    })
+                    joined
+                        .await
+                        .unwrap_or_else(|e| AttemptResult::Failed(Failure::panic(e.to_string())))
                 })
             }
         }
@@ -253,7 +269,10 @@ fn stopped(token: AttemptToken) -> Outcome {
 }
 
 fn failed(token: AttemptToken, failure: Failure) -> Outcome {
-    Box::pin(std::future::ready(AttemptOutcome { token, result: AttemptResult::Failed(failure) }))
+    Box::pin(std::future::ready(AttemptOutcome {
+        token,
+        result: AttemptResult::Failed(failure),
+    }))
 }
 
 /// Runs the attempt to its end; once told to stop it has the grace to do so, then it is dropped
@@ -272,7 +291,10 @@ async fn until_stopped(
         if let Poll::Ready(result) = attempt.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
-        expired.as_mut().poll(cx).map(|()| AttemptResult::Canceled(None))
+        expired
+            .as_mut()
+            .poll(cx)
+            .map(|()| AttemptResult::Canceled(None))
     })
     .await
 }
@@ -298,4 +320,3 @@ pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
         .unwrap_or_else(|| "panic without a message".into());
     Failure::panic(text)
 }
-

@@ -38,8 +38,15 @@ impl Heartbeats {
         timeout: Option<Duration>,
         port: Arc<dyn WorkerPort>,
     ) -> Self {
-        let interval = timeout.map_or(WITHOUT_TIMEOUT, |t| t.mul_f64(0.8)).min(LONGEST);
-        Self { token, interval, port, state: Mutex::new(State::default()) }
+        let interval = timeout
+            .map_or(WITHOUT_TIMEOUT, |t| t.mul_f64(0.8))
+            .min(LONGEST);
+        Self {
+            token,
+            interval,
+            port,
+            state: Mutex::new(State::default()),
+        }
     }
 
     /// Reports, now or at the end of the interval.
@@ -69,7 +76,9 @@ impl Heartbeats {
     pub(crate) fn flush(&self) {
         let mut state = self.lock();
         state.is_flush_set = false;
-        let Some(details) = state.unsent.take() else { return };
+        let Some(details) = state.unsent.take() else {
+            return;
+        };
         state.last_sent = Some(clock::now());
         drop(state);
         self.port.heartbeat(self.token, details);

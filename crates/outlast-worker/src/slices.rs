@@ -55,7 +55,9 @@ pub struct Done {
 
 impl std::fmt::Debug for Slices {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slices").field("instances", &self.instances.len()).finish_non_exhaustive()
+        f.debug_struct("Slices")
+            .field("instances", &self.instances.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -81,7 +83,9 @@ impl Slices {
             registry,
             foreign,
             steps,
-            checks: ReplayChecks { strict: settings.strict_replay },
+            checks: ReplayChecks {
+                strict: settings.strict_replay,
+            },
             cached_runs: settings.cached_runs,
             cached_bytes: settings.cached_bytes,
             instances: HashMap::new(),
@@ -112,11 +116,17 @@ impl Slices {
     /// Runs one slice.
     pub fn run(&mut self, task: &WorkflowTask, watch: &dyn SliceWatch) -> Done {
         let Some(program) = self.registry.workflows.get(&task.workflow_type).cloned() else {
-            return Done { answer: missing(task), evicted: Vec::new() };
+            return Done {
+                answer: missing(task),
+                evicted: Vec::new(),
+            };
         };
         let instance = self.take(task.run_id);
         if let Some(lost) = is_lost(task, instance.is_some()) {
-            return Done { answer: lost, evicted: Vec::new() };
+            return Done {
+                answer: lost,
+                evicted: Vec::new(),
+            };
         }
         let (instance, answer) =
             run_task(instance, task, &*program, &self.foreign, watch, self.checks);
@@ -143,7 +153,11 @@ impl Slices {
     }
 
     /// Code of a step, for a driver without a dispatcher.
-    pub fn step_code(&self, run_id: RunId, seq: outlast_model::Seq) -> Option<outlast_runtime::StepCode> {
+    pub fn step_code(
+        &self,
+        run_id: RunId,
+        seq: outlast_model::Seq,
+    ) -> Option<outlast_runtime::StepCode> {
         self.steps.get(run_id, seq)
     }
 
@@ -169,10 +183,19 @@ impl Slices {
         let bytes = task.activation.history_events * EVENT_BYTES;
         self.bytes += bytes;
         self.by_use.insert(self.uses, task.run_id);
-        self.instances.insert(task.run_id, Cached { instance, used: self.uses, bytes });
+        self.instances.insert(
+            task.run_id,
+            Cached {
+                instance,
+                used: self.uses,
+                bytes,
+            },
+        );
         let mut evicted = Vec::new();
         while self.instances.len() > self.cached_runs || self.bytes > self.cached_bytes {
-            let Some(oldest) = self.by_use.first_key_value().map(|(_, run)| *run) else { break };
+            let Some(oldest) = self.by_use.first_key_value().map(|(_, run)| *run) else {
+                break;
+            };
             self.evict(oldest);
             evicted.push(oldest);
         }
@@ -194,7 +217,9 @@ impl Slices {
             }
             return;
         }
-        let TaskAnswer::Completed { commands } = answer else { return };
+        let TaskAnswer::Completed { commands } = answer else {
+            return;
+        };
         for command in commands {
             if let Command::ScheduleStep { seq, .. } = command
                 && let Some(code) = instance.step_code(*seq)
@@ -207,7 +232,10 @@ impl Slices {
     /// A run that cannot go on must not do so in silence.
     fn tell_failure(&self, task: &WorkflowTask, answer: &TaskAnswer) {
         if let TaskAnswer::Failed { cause, failure } = answer {
-            (self.warn)(task, &format!("its code cannot go on ({}): {failure}", cause.name()));
+            (self.warn)(
+                task,
+                &format!("its code cannot go on ({}): {failure}", cause.name()),
+            );
         }
     }
 
@@ -224,7 +252,10 @@ fn missing(task: &WorkflowTask) -> TaskAnswer {
         outlast_model::failure::type_name::NOT_REGISTERED,
         format!("no worker has workflow {name}; add .workflow({name}) to the builder"),
     );
-    TaskAnswer::Failed { cause: TaskFailedCause::WorkerUnhandledFailure, failure }
+    TaskAnswer::Failed {
+        cause: TaskFailedCause::WorkerUnhandledFailure,
+        failure,
+    }
 }
 
 /// The backend thinks the instance is here, but it is not.
@@ -234,5 +265,8 @@ fn is_lost(task: &WorkflowTask, is_here: bool) -> Option<TaskAnswer> {
         return None;
     }
     let failure = Failure::application("outlast.CacheMiss", "the instance is not in memory");
-    Some(TaskAnswer::Failed { cause: TaskFailedCause::WorkerUnhandledFailure, failure })
+    Some(TaskAnswer::Failed {
+        cause: TaskFailedCause::WorkerUnhandledFailure,
+        failure,
+    })
 }

@@ -15,13 +15,18 @@ pub struct Slots {
 impl Slots {
     /// So many of each.
     pub fn new(activities: usize, steps: usize) -> Self {
-        Self { activities: AtomicUsize::new(activities), steps: AtomicUsize::new(steps) }
+        Self {
+            activities: AtomicUsize::new(activities),
+            steps: AtomicUsize::new(steps),
+        }
     }
 
     /// Takes one, if there is one.
     pub fn take(&self, kind: AttemptKind) -> bool {
         let take = |free: usize| free.checked_sub(1);
-        self.of(kind).fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+        self.of(kind)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .is_ok()
     }
 
     /// Gives one back.

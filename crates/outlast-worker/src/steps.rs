@@ -30,8 +30,10 @@ impl Steps {
     pub(crate) fn forget(&self, run: RunId) {
         let mut code = self.lock();
         let first = (run, Seq(0));
-        let mine: Vec<(RunId, Seq)> =
-            code.range(first..=(run, Seq(u32::MAX))).map(|(key, _)| *key).collect();
+        let mine: Vec<(RunId, Seq)> = code
+            .range(first..=(run, Seq(u32::MAX)))
+            .map(|(key, _)| *key)
+            .collect();
         for key in mine {
             code.remove(&key);
         }

@@ -74,7 +74,14 @@ impl Pulse {
         watchdog: Arc<Bell>,
     ) -> Self {
         let (beats, state) = (AtomicU64::new(0), Mutex::new(None));
-        Self { lane, beats, state, port, fast_slice: settings.fast_slice, watchdog }
+        Self {
+            lane,
+            beats,
+            state,
+            port,
+            fast_slice: settings.fast_slice,
+            watchdog,
+        }
     }
 
     pub(crate) fn begin(&self, token: TaskToken, run_id: RunId) {
@@ -111,7 +118,9 @@ impl Pulse {
 impl SliceWatch for Pulse {
     fn before_poll(&self, branch: &str, last_call: Option<&Site>) {
         let mut state = self.lock();
-        let Some(running) = state.as_mut() else { return };
+        let Some(running) = state.as_mut() else {
+            return;
+        };
         let now = clock::now();
         running.poll_since = Some(now);
         if running.branch != branch {
@@ -177,8 +186,12 @@ pub(crate) fn keep_watch(
 }
 
 fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Settings) {
-    let Some(running) = pulse.lock().clone() else { return };
-    let Some(since) = running.poll_since else { return };
+    let Some(running) = pulse.lock().clone() else {
+        return;
+    };
+    let Some(since) = running.poll_since else {
+        return;
+    };
     let spent = clock::now().duration_since(since);
     if spent > settings.fast_slice && !running.is_slow {
         mark(pulse, running.token, |r| r.is_slow = true);
@@ -196,7 +209,11 @@ fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Se
         mark(pulse, running.token, |r| r.is_given_up = true);
         let text = describe(&running, spent);
         rescue.report(&text);
-        port.give_up(pulse.lane, running.token, Failure::application("outlast.Stuck", text));
+        port.give_up(
+            pulse.lane,
+            running.token,
+            Failure::application("outlast.Stuck", text),
+        );
     }
 }
 
@@ -207,7 +224,10 @@ fn mark(pulse: &Pulse, token: TaskToken, change: impl FnOnce(&mut Running)) {
 }
 
 fn describe(running: &Running, spent: Duration) -> String {
-    let site = running.site.as_ref().map_or_else(|| "no durable call yet".into(), Site::to_string);
+    let site = running
+        .site
+        .as_ref()
+        .map_or_else(|| "no durable call yet".into(), Site::to_string);
     format!(
         "workflow code of run {} has not come back for {} ms: branch {}, last durable call {site}",
         running.run_id,

@@ -40,7 +40,9 @@ pub struct Worker {
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("registry", &self.registry).finish_non_exhaustive()
+        f.debug_struct("Worker")
+            .field("registry", &self.registry)
+            .finish_non_exhaustive()
     }
 }
 
@@ -141,12 +143,18 @@ impl Worker {
     }
 
     fn spawn_engine(self: &Arc<Self>, shard: usize) {
-        let Some(port) = self.port.get().cloned() else { return };
+        let Some(port) = self.port.get().cloned() else {
+            return;
+        };
         let me = self.clone();
         self.spawn(&format!("outlast-engine-{shard}"), move || {
             let lane = port.drive(shard);
-            let pulse =
-                Arc::new(Pulse::new(lane, port.clone(), &me.settings, me.bell.clone()));
+            let pulse = Arc::new(Pulse::new(
+                lane,
+                port.clone(),
+                &me.settings,
+                me.bell.clone(),
+            ));
             me.pulses_mut().push(pulse.clone());
             engine::drive(&port, &pulse, me.slices(&port));
             me.pulses_mut().retain(|p| !Arc::ptr_eq(p, &pulse));
@@ -158,7 +166,10 @@ impl Worker {
         let foreign: ForeignWake = Arc::new(move |run_id| port.foreign_wake(run_id));
         let report = self.report.clone();
         let warn: Warn = Arc::new(move |task, text| {
-            report(&format!("workflow {} ({}): {text}", task.workflow_id, task.workflow_type));
+            report(&format!(
+                "workflow {} ({}): {text}",
+                task.workflow_id, task.workflow_type
+            ));
         });
         let registry = self.registry.clone();
         Slices::with_steps(registry, &self.settings, foreign, warn, self.steps.clone())
@@ -183,7 +194,11 @@ impl Worker {
 /// The watchdog's view of a worker, with the `Arc` that a new thread needs.
 impl Rescue for Arc<Worker> {
     fn take_over(&self, lane: Lane) -> bool {
-        let stuck = self.pulses().iter().filter(|p| p.lane.shard == lane.shard).count();
+        let stuck = self
+            .pulses()
+            .iter()
+            .filter(|p| p.lane.shard == lane.shard)
+            .count();
         let newest = self.pulses().iter().map(|p| p.lane.driver).max();
         if newest != Some(lane.driver) {
             // A newer thread drives this shard already.

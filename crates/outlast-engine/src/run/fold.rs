@@ -215,6 +215,7 @@ impl Run {
                 self.slice_over();
             }
             Fact::SliceArmed => self.crashes = self.crashes.saturating_add(1),
+            Fact::SliceDisarmed => self.crashes = 0,
             Fact::Unblocked => {
                 if let workflow_task::State::Failing(streak) = &mut self.task {
                     streak.next_try = Some(Timestamp(0));

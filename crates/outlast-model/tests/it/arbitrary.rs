@@ -241,6 +241,7 @@ fn run_fact() -> BoxedStrategy<Fact> {
         ),
         Just(Fact::SliceArmed),
         Just(Fact::Unblocked),
+        Just(Fact::SliceDisarmed),
         any::<u32>().prop_map(|epoch| Fact::EpochRaised {
             epoch: Epoch(epoch)
         }),

@@ -50,6 +50,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::SliceArmed => "SliceArmed",
         Fact::Unblocked => "Unblocked",
         Fact::EpochRaised { .. } => "EpochRaised",
+        Fact::SliceDisarmed => "SliceDisarmed",
     }
 }
 
@@ -66,7 +67,7 @@ fn the_samples_leave_no_kind_out() {
         .iter()
         .map(|f| tag(&minicbor::to_vec(f).expect("encodes")))
         .collect();
-    assert_eq!(facts, (0..12).collect::<Vec<u8>>());
+    assert_eq!(facts, (0..13).collect::<Vec<u8>>());
 }
 
 /// A variant is an array whose first item is its number.

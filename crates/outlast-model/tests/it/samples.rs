@@ -314,5 +314,6 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         Fact::SliceArmed,
         Fact::Unblocked,
         Fact::EpochRaised { epoch: Epoch(2) },
+        Fact::SliceDisarmed,
     ]
 }

@@ -1,6 +1,8 @@
 //! Attempts and slots: an attempt that may start gets a slot in the commit that makes it
 //! possible, or waits for one.
 
+use std::collections::VecDeque;
+
 use outlast_engine::{Effect, Input, Run};
 use outlast_model::task::{AttemptKind, RunNo};
 use outlast_model::{Record, Seq, Timestamp};
@@ -24,10 +26,11 @@ impl Shard {
                 // Its code comes with the instance; see `hand_out_steps`.
                 continue;
             }
-            if self.is_waiting_empty(kind) && self.parts.outlet.take_slot(kind) {
+            if self.queue_of(kind).is_empty() && self.parts.outlet.take_slot(kind) {
                 self.hand_out_one(entry, kind, seq, now);
             } else {
-                self.waiting.push_back((entry.row.no, kind, seq));
+                entry.waiting_attempts += 1;
+                self.queue_of(kind).push_back((entry.row.no, seq));
             }
         }
     }
@@ -53,25 +56,32 @@ impl Shard {
 
     /// Slots became free: those who wait get them, first come first served.
     pub(super) fn feed_slots(&mut self, now: Timestamp) {
-        while let Some((no, kind, seq)) = self.waiting.front().copied() {
-            if !self.wants_slot(no, kind, seq) {
-                self.waiting.pop_front();
-                continue;
+        for kind in [AttemptKind::Activity, AttemptKind::Step] {
+            while let Some((no, seq)) = self.queue_of(kind).front().copied() {
+                let is_wanted = self.wants_slot(no, kind, seq);
+                if is_wanted && !self.parts.outlet.take_slot(kind) {
+                    break;
+                }
+                self.queue_of(kind).pop_front();
+                self.fed(no, is_wanted.then_some((kind, seq)), now);
             }
-            if !self.parts.outlet.take_slot(kind) {
-                return;
-            }
-            self.waiting.pop_front();
-            let Some(mut entry) = self.runs.remove(&no) else {
-                continue;
-            };
+        }
+    }
+
+    /// One that waited leaves the queue, with a slot or because it is gone.
+    fn fed(&mut self, no: RunNo, slot: Option<(AttemptKind, Seq)>, now: Timestamp) {
+        let Some(mut entry) = self.runs.remove(&no) else {
+            return;
+        };
+        entry.waiting_attempts = entry.waiting_attempts.saturating_sub(1);
+        if let Some((kind, seq)) = slot {
             let is_alone = entry.decision.records.is_empty() && entry.slice.is_none();
             self.hand_out_one(&mut entry, kind, seq, now);
             if is_alone {
                 self.seal_hand_out(&mut entry, kind, seq, now);
             }
-            self.put_back(entry);
         }
+        self.put_back(entry);
     }
 
     fn wants_slot(&self, no: RunNo, kind: AttemptKind, seq: Seq) -> bool {
@@ -124,8 +134,11 @@ impl Shard {
         self.arm(entry, wake);
     }
 
-    fn is_waiting_empty(&self, kind: AttemptKind) -> bool {
-        !self.waiting.iter().any(|(_, waiting, _)| *waiting == kind)
+    fn queue_of(&mut self, kind: AttemptKind) -> &mut VecDeque<(RunNo, Seq)> {
+        match kind {
+            AttemptKind::Activity => &mut self.waiting[0],
+            AttemptKind::Step => &mut self.waiting[1],
+        }
     }
 }
 

@@ -84,6 +84,10 @@ impl Shard {
                     let reason = "replaced by a new start of the same id".into();
                     self.terminate(no, reason, None, now, store);
                 }
+                if self.open_ids.contains_key(&request.workflow_id) {
+                    let reason = "the run to be replaced is still being written".into();
+                    return reply(Err(Refusal::Unavailable { reason }));
+                }
                 self.begin(request, reply, wait, now);
             }
             start::Verdict::Start => self.begin(request, reply, wait, now),
@@ -303,7 +307,12 @@ impl Shard {
         reply(match loaded {
             Some((entry, run)) => {
                 let outcome = entry.outcome.clone();
-                Ok(read::description(&entry.row, run, outcome, self.missing(run)))
+                Ok(read::description(
+                    &entry.row,
+                    run,
+                    outcome,
+                    self.missing(run),
+                ))
             }
             None => read::describe(store, run, |run| self.missing(run)),
         });

@@ -83,19 +83,30 @@ impl Shard {
     }
 
     fn quarantine(&mut self, entry: &mut Entry, crashes: u32, now: Timestamp) {
-        let Some(run) = entry.run.as_mut() else {
-            return;
-        };
-        let started = run.slice_begins(now);
         let cause = outlast_model::event::TaskFailedCause::Quarantined;
         let failure = Failure::application(
             "Quarantined",
             format!("the process died {crashes} times in a row while this run's code ran"),
         );
         entry.arming = Arming::Unneeded;
-        let answer = TaskAnswer::Failed { cause, failure };
-        self.apply_input(entry, Input::Task { started, answer }, now);
+        self.fail_without_slice(entry, TaskAnswer::Failed { cause, failure }, now);
         self.seal(entry, now);
+    }
+
+    /// Fails the run's task, scheduling one first if there is none: its code is in trouble although
+    /// it had nothing to see.
+    pub(super) fn fail_without_slice(
+        &mut self,
+        entry: &mut Entry,
+        answer: TaskAnswer,
+        now: Timestamp,
+    ) {
+        self.apply_input(entry, Input::ForeignWake, now);
+        let Some(run) = entry.run.as_mut() else {
+            return;
+        };
+        let started = run.slice_begins(now);
+        self.apply_input(entry, Input::Task { started, answer }, now);
     }
 
     /// A slice of this run ended, whichever way.
@@ -134,7 +145,7 @@ impl Shard {
         self.by_run_id.clear();
         self.ready.clear();
         self.wakes.clear();
-        self.waiting.clear();
+        self.waiting = Default::default();
         self.closing.clear();
         self.deferred.clear();
         self.suspects.clear();

@@ -4,7 +4,7 @@
 use outlast_engine::Effect;
 use outlast_model::planted::Bug;
 use outlast_model::view::RunOutcome;
-use outlast_model::{Record, Timestamp, limits, record};
+use outlast_model::{Record, Timestamp, record};
 
 use super::{Shard, attention};
 use crate::entry::Entry;
@@ -55,7 +55,7 @@ impl Shard {
                 state.closed = Some(now.max(run.last_event_time()));
             }
             entry.unsnapped += 1;
-            if entry.unsnapped >= limits::SNAPSHOT_EVERY_COMMITS && run.status().is_open() {
+            if entry.unsnapped >= self.parts.snapshot_every && run.status().is_open() {
                 snapshot = Some(run.snapshot());
                 entry.unsnapped = 0;
             }

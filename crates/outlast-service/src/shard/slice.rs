@@ -106,7 +106,10 @@ impl Shard {
         } else {
             run.unseen().to_vec()
         };
-        let events = run.events();
+        // The number that TaskStarted will have: what replay will say. A task that failed before
+        // is scheduled anew first.
+        let is_retried = run.task().streak().is_some();
+        let events = run.events() + 1 + u64::from(is_retried);
         let task = WorkflowTask {
             token: TaskToken {
                 run: entry.row.no,
@@ -180,14 +183,15 @@ impl Shard {
             self.rebuilt(entry, answer, now);
             return;
         }
-        if !keeps_instance {
+        let is_closing = !keeps_instance && matches!(answer, TaskAnswer::Completed { .. });
+        if is_closing {
             self.let_messages_in(entry, slice, now);
         }
         let started = slice.started;
         self.apply_input(entry, Input::Task { started, answer }, now);
         if std::mem::take(&mut entry.decision.round_again) {
             entry.is_cached = false;
-            entry.rounds += 1;
+            entry.rounds += u32::from(is_closing);
         }
         self.hand_out_ready(entry, now);
         self.seal(entry, now);
@@ -199,14 +203,12 @@ impl Shard {
         if let TaskAnswer::Failed { cause, failure } = answer {
             // The code that has the steps cannot be brought back: the run is in trouble, and says
             // so as a failed task would.
-            if let Some(run) = entry.run.as_mut() {
-                let started = run.slice_begins(now);
-                let answer = TaskAnswer::Failed { cause, failure };
-                entry.needs_instance = false;
-                self.apply_input(entry, Input::ForeignWake, now);
-                self.apply_input(entry, Input::Task { started, answer }, now);
-            }
+            entry.needs_instance = false;
+            self.fail_without_slice(entry, TaskAnswer::Failed { cause, failure }, now);
         } else {
+            if entry.run.as_ref().is_some_and(|run| run.crashes() > 0) {
+                self.apply_input(entry, Input::DisarmSlice, now);
+            }
             self.hand_out_steps(entry, now);
         }
         self.seal(entry, now);
@@ -286,18 +288,14 @@ impl Shard {
                 cause: TaskFailedCause::Stuck,
                 failure,
             };
-            if slice.path != Path::Rebuild {
-                self.apply_input(
-                    &mut entry,
-                    Input::Task {
-                        started: slice.started,
-                        answer,
-                    },
-                    now,
-                );
+            if slice.path == Path::Rebuild {
+                self.rebuilt(&mut entry, answer, now);
+            } else {
+                let started = slice.started;
+                self.apply_input(&mut entry, Input::Task { started, answer }, now);
+                self.seal(&mut entry, now);
+                self.go_on(&mut entry, now);
             }
-            self.seal(&mut entry, now);
-            self.go_on(&mut entry, now);
         }
         self.put_back(entry);
     }
@@ -326,6 +324,7 @@ fn is_message(input: &Input) -> bool {
         | Input::Retry
         | Input::ForeignWake
         | Input::ArmSlice
+        | Input::DisarmSlice
         | Input::Task { .. } => false,
     }
 }
