@@ -12,7 +12,6 @@
 //! forgotten, buffered messages become events first, so that the history shows all that was
 //! acknowledged.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use outlast_model::task::{AttemptKind, StopReason};
@@ -98,20 +97,16 @@ pub fn outcome(kind: &EventKind) -> Option<RunOutcome> {
 pub(crate) fn flush(
     run: &mut Run,
     decision: &mut Decision,
-    buffer: Vec<Box<EventKind>>,
+    buffer: Vec<EventKind>,
     now: Timestamp,
 ) -> Result<(), Corrupt> {
     for kind in buffer {
-        match *kind {
-            // A step's outcome is no event of its own: the next task delivers and records it.
-            EventKind::StepRecorded(step) => {
-                let fact = Fact::StepResolved {
-                    seq: step.seq,
-                    outcome: step.outcome,
-                };
-                decision.fact(run, fact)?;
-            }
-            kind => decision.event(run, kind, now)?,
+        // A step's outcome is no event of its own: the next task delivers and records it.
+        if let EventKind::StepRecorded(step) = kind {
+            let (seq, outcome) = (step.seq, step.outcome);
+            decision.fact(run, Fact::StepResolved { seq, outcome })?;
+        } else {
+            decision.event(run, kind, now)?;
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ use crate::decision::{Decision, Effect};
 use crate::run::Run;
 use crate::{activity, step, timer, workflow_task};
 
-type Buffer = Vec<Box<EventKind>>;
+type Buffer = Vec<EventKind>;
 
 /// Applies an answer.
 pub(crate) fn answer(
@@ -367,7 +367,7 @@ fn cancel_timer(
     };
     if timer.state.decide(timer::Input::Cancel, now) == timer::Verdict::CancelUnseen {
         buffer
-            .retain(|kind| !matches!(**kind, EventKind::TimerFired { seq: fired } if fired == seq));
+            .retain(|kind| !matches!(*kind, EventKind::TimerFired { seq: fired } if fired == seq));
     }
     Ok(decision.event(run, EventKind::TimerCanceled { seq }, now)?)
 }

@@ -69,7 +69,7 @@ pub struct Run {
     unseen: Vec<Job>,
     /// What arrived while workflow code ran.
     #[n(11)]
-    buffer: Vec<Box<EventKind>>,
+    buffer: Vec<EventKind>,
     #[n(12)]
     request_ids: BTreeSet<RequestId>,
     #[n(13)]
@@ -279,7 +279,7 @@ impl Run {
 
     /// Whether messages wait in the buffer: a closing run must see them first.
     pub fn has_buffered_messages(&self) -> bool {
-        self.buffer.iter().any(|kind| is_message(kind))
+        self.buffer.iter().any(is_message)
     }
 
     /// Whether workflow code runs now.
@@ -322,7 +322,7 @@ impl Run {
         self.timers.get(&seq)
     }
 
-    pub(crate) fn take_buffer(&mut self) -> Vec<Box<EventKind>> {
+    pub(crate) fn take_buffer(&mut self) -> Vec<EventKind> {
         core::mem::take(&mut self.buffer)
     }
 
@@ -407,11 +407,11 @@ fn streak(
     if cause == TaskFailedCause::UnhandledCommand {
         return workflow_task::State::Idle;
     }
-    workflow_task::State::Failing(workflow_task::Streak {
+    workflow_task::State::Failing(Box::new(workflow_task::Streak {
         attempts: Attempt::FIRST,
         since: at,
         cause,
         failure: failure.clone(),
         next_try: workflow_task::next_try(cause, Attempt::FIRST, at),
-    })
+    }))
 }

@@ -15,6 +15,7 @@
 //! crash in a slice leaves a task that is simply tried again. The first failure of a streak is
 //! an event, later ones only a fact; messages do not reset the pause between tries.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use minicbor::{Decode, Encode};
@@ -34,7 +35,7 @@ pub enum State {
     Scheduled,
     /// It could not go on.
     #[n(2)]
-    Failing(#[n(0)] Streak),
+    Failing(#[n(0)] Box<Streak>),
 }
 
 /// Failures in a row.
@@ -169,13 +170,13 @@ mod tests {
     #[test]
     fn transition_table() {
         let failing = |attempts, next_try| {
-            State::Failing(Streak {
+            State::Failing(Box::new(Streak {
                 attempts: Attempt(attempts),
                 since: Timestamp(0),
                 cause: TaskFailedCause::WorkerUnhandledFailure,
                 failure: Failure::panic("p"),
                 next_try,
-            })
+            }))
         };
         let states = [
             ("Idle", State::Idle),

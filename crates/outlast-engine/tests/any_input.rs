@@ -131,7 +131,7 @@ fn number(command: &Command) -> u32 {
 
 #[derive(Clone, Debug)]
 enum Act {
-    Apply(Input),
+    Apply(Box<Input>),
     /// Hands the task out, if there is one.
     Begin,
     /// The slice ended without an answer: evicted, crashed.
@@ -179,7 +179,7 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(t, answer)| Input::Task { started: Timestamp(t), answer }),
     ];
     prop_oneof![
-        12 => input.prop_map(Act::Apply),
+        12 => input.prop_map(|input| Act::Apply(Box::new(input))),
         6 => Just(Act::Begin),
         1 => Just(Act::Abandon),
         1 => Just(Act::Reload),
@@ -226,7 +226,7 @@ proptest! {
             match act {
                 Act::Apply(input) => {
                     let was_open = run.status().is_open();
-                    match apply(&mut run, input, now, &mut decision) {
+                    match apply(&mut run, *input, now, &mut decision) {
                         Ok(()) => {}
                         Err(Error::Refused(_)) => prop_assert!(decision.records.is_empty()),
                         Err(Error::Unexpected(_)) => prop_assert!(was_open),

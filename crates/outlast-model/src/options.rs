@@ -126,17 +126,9 @@ pub struct ActivityOptions {
 }
 
 /// Options of one step.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
 pub struct StepOptions {
     /// Retries.
     #[n(0)]
     pub retry: RetryPolicy,
-}
-
-impl Default for StepOptions {
-    fn default() -> Self {
-        Self {
-            retry: RetryPolicy::default(),
-        }
-    }
 }

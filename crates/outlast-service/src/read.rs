@@ -9,7 +9,7 @@ use outlast_model::{Event, EventKind, Record, Refusal, record};
 use crate::store::{Attention, Loaded, ReadError, RunRow, Store};
 
 /// The store cannot answer now.
-pub(crate) fn unavailable(error: ReadError) -> Refusal {
+pub(crate) fn unavailable(error: &ReadError) -> Refusal {
     Refusal::Unavailable {
         reason: error.to_string(),
     }
@@ -73,11 +73,13 @@ pub(crate) fn row_of(store: &dyn Store, run: &RunRef) -> Result<RunRow, Refusal>
     };
     match run.run_id {
         None => {
-            let rows = store.find(&run.workflow_id, 1).map_err(unavailable)?;
+            let rows = store
+                .find(&run.workflow_id, 1)
+                .map_err(|e| unavailable(&e))?;
             rows.into_iter().next().ok_or_else(missing)
         }
         Some(id) => {
-            let row = store.find_run(id).map_err(unavailable)?;
+            let row = store.find_run(id).map_err(|e| unavailable(&e))?;
             row.filter(|row| row.workflow_id == run.workflow_id)
                 .ok_or_else(|| Refusal::NotFound {
                     what: id.to_string(),

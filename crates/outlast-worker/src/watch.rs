@@ -106,6 +106,13 @@ impl Pulse {
         self.beats.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Whether its slice was given up: the thread is abandoned and no longer counts.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.lock()
+            .as_ref()
+            .is_some_and(|running| running.is_given_up)
+    }
+
     fn is_running(&self) -> bool {
         self.beats.load(Ordering::SeqCst) % 2 == 1
     }

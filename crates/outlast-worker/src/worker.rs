@@ -194,17 +194,14 @@ impl Worker {
 /// The watchdog's view of a worker, with the `Arc` that a new thread needs.
 impl Rescue for Arc<Worker> {
     fn take_over(&self, lane: Lane) -> bool {
-        let stuck = self
-            .pulses()
-            .iter()
-            .filter(|p| p.lane.shard == lane.shard)
-            .count();
-        let newest = self.pulses().iter().map(|p| p.lane.driver).max();
-        if newest != Some(lane.driver) {
+        let pulses = self.pulses();
+        let mine = || pulses.iter().filter(|p| p.lane.shard == lane.shard);
+        if mine().any(|p| p.lane.driver > lane.driver) {
             // A newer thread drives this shard already.
             return true;
         }
-        if stuck > self.settings.spare_threads {
+        let busy = mine().filter(|p| !p.is_given_up()).count();
+        if busy > self.settings.spare_threads {
             return false;
         }
         self.rescues.fetch_add(1, Ordering::Relaxed);

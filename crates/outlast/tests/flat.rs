@@ -49,6 +49,7 @@ async fn long(ctx: Ctx, count: u64) -> Result<u64> {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figure is worth reading")]
 fn a_wake_up_costs_the_same_at_10_and_at_100_000_events() -> Result<()> {
     let marks = Marks::default();
     let windows = marks.1.clone();

@@ -1,3 +1,5 @@
+//! Every state of an activity against every input, and the fence around its attempts.
+
 use super::*;
 use core::time::Duration;
 use outlast_model::event::Site;

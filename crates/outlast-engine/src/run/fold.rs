@@ -3,9 +3,9 @@
 
 use alloc::boxed::Box;
 
-use outlast_model::id::Seq;
+use outlast_model::id::{Attempt, Incarnation, Seq};
 use outlast_model::job::Job;
-use outlast_model::{Event, EventKind, Fact, Record, Status, Timestamp};
+use outlast_model::{Event, EventKind, Fact, Payload, Record, Status, Timestamp};
 
 use super::{Corrupt, Run, out_of_place, streak};
 use crate::activity::{self, Activity};
@@ -129,28 +129,9 @@ impl Run {
                 attempt,
                 incarnation,
                 at,
-            } => {
-                let (attempt, incarnation) = (*attempt, *incarnation);
-                let state = activity::State::Running {
-                    attempt,
-                    incarnation,
-                    since: *at,
-                    beat: *at,
-                };
-                self.activity_mut(*seq, "AttemptStarted")?.state = state;
-                self.arm_activity(*seq);
-            }
-            Fact::AttemptFailed { seq, failure, due } => {
-                self.attempt_failed(*seq, failure, *due)?
-            }
-            Fact::Heartbeat { seq, details, at } => {
-                let activity = self.activity_mut(*seq, "Heartbeat")?;
-                activity.heartbeat_details = Some(details.clone());
-                if let activity::State::Running { beat, .. } = &mut activity.state {
-                    *beat = *at;
-                }
-                self.arm_activity(*seq);
-            }
+            } => self.attempt_started(*seq, (*attempt, *incarnation), *at),
+            Fact::AttemptFailed { seq, failure, due } => self.attempt_failed(*seq, failure, *due),
+            Fact::Heartbeat { seq, details, at } => self.beat(*seq, details, *at),
             Fact::StepScheduled {
                 seq,
                 name,
@@ -158,19 +139,17 @@ impl Run {
                 site,
                 at,
             } => {
-                let attempt = outlast_model::Attempt::FIRST;
-                let state = step::State::Waiting { attempt, due: *at };
+                let state = waiting_step(Attempt::FIRST, *at);
                 let (name, options, site) = (name.clone(), options.clone(), site.clone());
-                self.steps.insert(
-                    *seq,
-                    Step {
-                        name,
-                        options,
-                        site,
-                        state,
-                    },
-                );
+                let step = Step {
+                    name,
+                    options,
+                    site,
+                    state,
+                };
+                self.steps.insert(*seq, step);
                 self.deadlines.set(Deadline::Step(*seq), Some(*at));
+                Ok(())
             }
             Fact::StepStarted {
                 seq,
@@ -183,21 +162,35 @@ impl Run {
                     incarnation,
                 };
                 self.deadlines.set(Deadline::Step(*seq), None);
+                Ok(())
             }
             Fact::StepFailed { seq, due, .. } => {
                 let step = self.step_mut(*seq)?;
-                step.state = step::State::Waiting {
-                    attempt: step.attempt().next(),
-                    due: *due,
-                };
+                step.state = waiting_step(step.attempt().next(), *due);
                 self.deadlines.set(Deadline::Step(*seq), Some(*due));
+                Ok(())
             }
             Fact::StepResolved { seq, outcome } => {
                 self.resolve_step(*seq, outcome)?;
                 let (seq, resolution) = (*seq, outcome.clone());
                 self.unseen.push(Job::ResolveStep { seq, resolution });
+                Ok(())
             }
-            Fact::Buffered { kind } => self.buffered(kind)?,
+            Fact::Buffered { kind } => self.buffered(kind),
+            Fact::TaskRetry { .. }
+            | Fact::SliceArmed
+            | Fact::SliceDisarmed
+            | Fact::Unblocked
+            | Fact::EpochRaised { .. } => {
+                self.evolve_task(fact);
+                Ok(())
+            }
+        }
+    }
+
+    /// Facts about workflow code itself.
+    fn evolve_task(&mut self, fact: &Fact) {
+        match fact {
             Fact::TaskRetry {
                 attempt,
                 cause,
@@ -205,13 +198,14 @@ impl Run {
                 next_try,
             } => {
                 let since = self.task.streak().map_or(self.last_event_time, |s| s.since);
-                self.set_task(workflow_task::State::Failing(workflow_task::Streak {
+                let streak = workflow_task::Streak {
                     attempts: *attempt,
                     since,
                     cause: *cause,
                     failure: failure.clone(),
                     next_try: *next_try,
-                }));
+                };
+                self.set_task(workflow_task::State::Failing(Box::new(streak)));
                 self.slice_over();
             }
             Fact::SliceArmed => self.crashes = self.crashes.saturating_add(1),
@@ -224,7 +218,41 @@ impl Run {
                 self.crashes = 0;
             }
             Fact::EpochRaised { epoch } => self.epoch = *epoch,
+            Fact::AttemptStarted { .. }
+            | Fact::AttemptFailed { .. }
+            | Fact::Heartbeat { .. }
+            | Fact::StepScheduled { .. }
+            | Fact::StepStarted { .. }
+            | Fact::StepFailed { .. }
+            | Fact::StepResolved { .. }
+            | Fact::Buffered { .. } => {}
         }
+    }
+
+    fn attempt_started(
+        &mut self,
+        seq: Seq,
+        (attempt, incarnation): (Attempt, Incarnation),
+        at: Timestamp,
+    ) -> Result<(), Corrupt> {
+        let state = activity::State::Running {
+            attempt,
+            incarnation,
+            since: at,
+            beat: at,
+        };
+        self.activity_mut(seq, "AttemptStarted")?.state = state;
+        self.arm_activity(seq);
+        Ok(())
+    }
+
+    fn beat(&mut self, seq: Seq, details: &Payload, at: Timestamp) -> Result<(), Corrupt> {
+        let activity = self.activity_mut(seq, "Heartbeat")?;
+        activity.heartbeat_details = Some(details.clone());
+        if let activity::State::Running { beat, .. } = &mut activity.state {
+            *beat = at;
+        }
+        self.arm_activity(seq);
         Ok(())
     }
 
@@ -302,7 +330,7 @@ impl Run {
                 return Err(out_of_place(kind.name(), "only stimuli are buffered"));
             }
         }
-        self.buffer.push(Box::new(kind.clone()));
+        self.buffer.push(kind.clone());
         Ok(())
     }
 
@@ -355,4 +383,8 @@ impl Run {
             .get_mut(&seq)
             .ok_or_else(|| out_of_place("step", "there is no such step"))
     }
+}
+
+fn waiting_step(attempt: Attempt, due: Timestamp) -> step::State {
+    step::State::Waiting { attempt, due }
 }

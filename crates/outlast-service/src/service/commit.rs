@@ -91,7 +91,9 @@ impl Service {
         points::pass("release.before");
         for (parcel, last) in parcels.iter().zip(lasts) {
             if let Some(last) = last {
-                self.cells[parcel.shard].durable.fetch_max(last.0, Ordering::AcqRel);
+                self.cells[parcel.shard]
+                    .durable
+                    .fetch_max(last.0, Ordering::AcqRel);
             }
         }
         for parcel in parcels {

@@ -110,7 +110,7 @@ impl Service {
     /// # Errors
     /// [`Refusal::Unavailable`] when the store cannot be read.
     pub fn list(&self, filter: &ListFilter) -> Result<Vec<Summary>, Refusal> {
-        let rows = self.store.list(filter).map_err(read::unavailable)?;
+        let rows = self.store.list(filter).map_err(|e| read::unavailable(&e))?;
         Ok(rows.iter().map(read::summary).collect())
     }
 

@@ -176,7 +176,7 @@ impl Shard {
         }
         let rows = store
             .find(&request.workflow_id, 1)
-            .map_err(read::unavailable)?;
+            .map_err(|e| read::unavailable(&e))?;
         Ok(rows.into_iter().next().map(|row| {
             let is_same_request =
                 request.request_id.is_some() && is_same(read::start_request_id(store, row.no));

@@ -30,9 +30,7 @@ impl Shard {
         now: Timestamp,
         store: &dyn Store,
     ) -> Option<WorkflowTask> {
-        let Some(run) = entry.run.as_ref() else {
-            return None;
-        };
+        let run = entry.run.as_ref()?;
         let is_task = wants_task(run, now) && self.has_type(run);
         let is_rebuild = entry.needs_instance && !entry.is_cached && self.has_type(run);
         let needs_history = run.has_history() && !entry.is_cached;
