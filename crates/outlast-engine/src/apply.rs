@@ -385,6 +385,8 @@ fn clock_timer(
     }
 }
 
+/// Hands an attempt out. The clock may have gone back since the attempt was asked for: one that
+/// history says is due starts, any other waits for its time again.
 fn hand_out(
     run: &mut Run,
     kind: AttemptKind,
@@ -393,53 +395,94 @@ fn hand_out(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
+    let latest = now.max(run.last_event_time());
     match kind {
         AttemptKind::Activity => {
             let Some(activity) = run.activity(seq) else {
                 return Ok(());
             };
-            let activity::Verdict::Start(attempt) = activity.decide(activity::Input::HandOut, now)
-            else {
-                return Ok(());
-            };
-            decision.fact(
-                run,
-                Fact::AttemptStarted {
-                    seq,
-                    attempt,
-                    incarnation,
-                    at: now,
-                },
-            )?;
-            if let Some(task) = activity_task(run, seq, attempt, incarnation) {
-                decision.effect(Effect::StartActivity(Box::new(task)));
+            match activity.decide(activity::Input::HandOut, latest) {
+                activity::Verdict::Start(attempt) => {
+                    start_activity(run, seq, attempt, incarnation, now, decision)
+                }
+                activity::Verdict::Wait(time) => {
+                    run.arm(Deadline::Activity(seq), time);
+                    Ok(())
+                }
+                activity::Verdict::Ready
+                | activity::Verdict::Beat(_)
+                | activity::Verdict::Retry(..)
+                | activity::Verdict::Close(..)
+                | activity::Verdict::Stop(..)
+                | activity::Verdict::Ignore => Ok(()),
             }
         }
         AttemptKind::Step => {
             let Some(step) = run.step(seq) else {
                 return Ok(());
             };
-            let step::Verdict::Start(attempt) = step.decide(step::Input::HandOut, now) else {
-                return Ok(());
-            };
-            let name = step.name.clone();
-            decision.fact(
-                run,
-                Fact::StepStarted {
-                    seq,
-                    attempt,
-                    incarnation,
-                },
-            )?;
-            let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
-            let run_id = run.started().run_id;
-            decision.effect(Effect::StartStep(StepTask {
-                token,
-                run_id,
-                name,
-            }));
+            match step.decide(step::Input::HandOut, latest) {
+                step::Verdict::Start(attempt) => {
+                    start_step(run, seq, attempt, incarnation, decision)
+                }
+                step::Verdict::Wait(due) => {
+                    run.arm(Deadline::Step(seq), Some(due));
+                    Ok(())
+                }
+                step::Verdict::Ready
+                | step::Verdict::Retry(..)
+                | step::Verdict::Resolve(_)
+                | step::Verdict::Stop(..)
+                | step::Verdict::Ignore => Ok(()),
+            }
         }
     }
+}
+
+fn start_activity(
+    run: &mut Run,
+    seq: Seq,
+    attempt: Attempt,
+    incarnation: Incarnation,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let fact = Fact::AttemptStarted {
+        seq,
+        attempt,
+        incarnation,
+        at: now,
+    };
+    decision.fact(run, fact)?;
+    if let Some(task) = activity_task(run, seq, attempt, incarnation) {
+        decision.effect(Effect::StartActivity(Box::new(task)));
+    }
+    Ok(())
+}
+
+fn start_step(
+    run: &mut Run,
+    seq: Seq,
+    attempt: Attempt,
+    incarnation: Incarnation,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let Some(name) = run.step(seq).map(|step| step.name.clone()) else {
+        return Ok(());
+    };
+    let fact = Fact::StepStarted {
+        seq,
+        attempt,
+        incarnation,
+    };
+    decision.fact(run, fact)?;
+    let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
+    let run_id = run.started().run_id;
+    decision.effect(Effect::StartStep(StepTask {
+        token,
+        run_id,
+        name,
+    }));
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use outlast_model::{ActivityOptions, Command, EventKind, Fact, Failure, Timestam
 use crate::apply::{Error, news};
 use crate::close;
 use crate::decision::{Decision, Effect};
-use crate::run::Run;
+use crate::run::{Run, Used};
 use crate::{activity, step, timer, workflow_task};
 
 type Buffer = Vec<EventKind>;
@@ -423,35 +423,40 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
     if is_full && !commands.last().is_some_and(Command::is_closing) {
         return Err("the history is full: the run can only end now".into());
     }
+    let mut used = run.used();
     for (index, command) in commands.iter().enumerate() {
         if command.is_closing() && index + 1 != commands.len() {
             return Err(format!("{} is not the last command", command.name()));
         }
-        check_one(run, command)?;
+        check_one(run, command, &mut used)?;
     }
     Ok(())
 }
 
-fn check_one(run: &Run, command: &Command) -> Result<(), String> {
-    let known = |found: bool, seq: Seq| {
-        found
-            .then_some(())
-            .ok_or_else(|| format!("{} names {seq}, which is not open", command.name()))
-    };
-    let fresh = |found: bool, seq: Seq| {
-        (!found)
-            .then_some(())
-            .ok_or_else(|| format!("{} names {seq} twice", command.name()))
-    };
-    match command {
-        Command::ScheduleActivity(c) => fresh(run.activity(c.seq).is_some(), c.seq),
-        Command::StartTimer { seq, .. } => fresh(run.timer(*seq).is_some(), *seq),
-        Command::ScheduleStep { seq, .. } => fresh(run.step(*seq).is_some(), *seq),
-        Command::RequestCancelActivity { seq } => known(run.activity(*seq).is_some(), *seq),
-        Command::CancelTimer { seq } => known(run.timer(*seq).is_some(), *seq),
-        Command::CancelStep { seq } => known(run.step(*seq).is_some(), *seq),
+/// A new operation takes a number above all before it; any other command names an open one.
+fn check_one(run: &Run, command: &Command, used: &mut Used) -> Result<(), String> {
+    let (is_fine, seq) = match command {
+        Command::ScheduleActivity(c) => (is_next(&mut used.activity, c.seq), c.seq),
+        Command::StartTimer { seq, .. } => (is_next(&mut used.timer, *seq), *seq),
+        Command::ScheduleStep { seq, .. } => (is_next(&mut used.step, *seq), *seq),
+        Command::RequestCancelActivity { seq } => (run.activity(*seq).is_some(), *seq),
+        Command::CancelTimer { seq } => (run.timer(*seq).is_some(), *seq),
+        Command::CancelStep { seq } => (run.step(*seq).is_some(), *seq),
         Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow => Ok(()),
+        | Command::CancelWorkflow => return Ok(()),
+    };
+    if is_fine {
+        return Ok(());
     }
+    let name = command.name();
+    Err(format!(
+        "{name} names {seq}, which was used before or is not open"
+    ))
+}
+
+fn is_next(highest: &mut Seq, seq: Seq) -> bool {
+    let is_next = seq > *highest;
+    *highest = seq.max(*highest);
+    is_next
 }

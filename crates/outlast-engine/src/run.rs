@@ -41,6 +41,20 @@ pub enum Corrupt {
     Damaged(#[from] Damaged),
 }
 
+/// The highest sequence number used so far, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Used {
+    /// Of activities.
+    #[n(0)]
+    pub activity: Seq,
+    /// Of timers.
+    #[n(1)]
+    pub timer: Seq,
+    /// Of steps.
+    #[n(2)]
+    pub step: Seq,
+}
+
 /// One execution of a workflow.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Run {
@@ -80,6 +94,9 @@ pub struct Run {
     /// Whether workflow code ever answered: if so, an instance is rebuilt by replay.
     #[n(15)]
     has_history: bool,
+    /// The highest number used so far, by kind: a number is never used twice.
+    #[n(16)]
+    used: Used,
     #[cbor(skip)]
     no: RunNo,
     #[cbor(skip)]
@@ -122,6 +139,7 @@ impl Run {
             is_cancel_requested: false,
             crashes: 0,
             has_history: false,
+            used: Used::default(),
             no: RunNo(0),
             shard: 0,
             deadlines: Deadlines::default(),
@@ -265,6 +283,11 @@ impl Run {
     /// One open step.
     pub fn step(&self, seq: Seq) -> Option<&Step> {
         self.steps.get(&seq)
+    }
+
+    /// The highest number used so far, by kind.
+    pub fn used(&self) -> Used {
+        self.used
     }
 
     /// How many operations wait for their outcome.

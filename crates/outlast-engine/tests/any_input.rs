@@ -186,6 +186,65 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
+/// Numbers as a runtime gives them: new operations count up, everything else names a recent one.
+#[derive(Default)]
+struct Numbers {
+    activity: u32,
+    timer: u32,
+    step: u32,
+}
+
+impl Numbers {
+    fn give(&mut self, input: &mut Input) {
+        match input {
+            Input::Outcome(AttemptOutcome { token, .. }) | Input::Heartbeat { token, .. } => {
+                let highest = match token.kind {
+                    AttemptKind::Activity => self.activity,
+                    AttemptKind::Step => self.step,
+                };
+                token.seq = recent(highest, token.seq);
+            }
+            Input::HandOut { kind, seq, .. } => {
+                let highest = match kind {
+                    AttemptKind::Activity => self.activity,
+                    AttemptKind::Step => self.step,
+                };
+                *seq = recent(highest, *seq);
+            }
+            Input::Task {
+                answer: TaskAnswer::Completed { commands },
+                ..
+            } => {
+                commands.iter_mut().for_each(|command| self.number(command));
+            }
+            _ => {}
+        }
+    }
+
+    fn number(&mut self, command: &mut Command) {
+        match command {
+            Command::ScheduleActivity(c) => c.seq = next(&mut self.activity),
+            Command::StartTimer { seq, .. } => *seq = next(&mut self.timer),
+            Command::ScheduleStep { seq, .. } => *seq = next(&mut self.step),
+            Command::RequestCancelActivity { seq } => *seq = recent(self.activity, *seq),
+            Command::CancelTimer { seq } => *seq = recent(self.timer, *seq),
+            Command::CancelStep { seq } => *seq = recent(self.step, *seq),
+            Command::CompleteWorkflow { .. }
+            | Command::FailWorkflow { .. }
+            | Command::CancelWorkflow => {}
+        }
+    }
+}
+
+fn next(highest: &mut u32) -> Seq {
+    *highest += 1;
+    Seq(*highest)
+}
+
+fn recent(highest: u32, seq: Seq) -> Seq {
+    Seq(highest.saturating_sub(seq.0 - 1).max(1))
+}
+
 fn request() -> StartRequest {
     StartRequest {
         workflow_id: "w".into(),
@@ -218,13 +277,15 @@ proptest! {
     #[test]
     fn any_input_in_any_state(acts in prop::collection::vec((act(), 0u64..25), 1..60)) {
         let mut now = Timestamp(0);
+        let mut numbers = Numbers::default();
         let (mut run, first) = start::begin(request(), now).expect("a run begins");
         let mut blobs = vec![record::encode(&first.records)];
         for (act, step) in acts {
             now.0 += step;
             let mut decision = Decision::default();
             match act {
-                Act::Apply(input) => {
+                Act::Apply(mut input) => {
+                    numbers.give(&mut input);
                     let was_open = run.status().is_open();
                     match apply(&mut run, *input, now, &mut decision) {
                         Ok(()) => {}

@@ -67,6 +67,7 @@ impl Run {
             }
             EventKind::ActivityScheduled(scheduled) => {
                 let seq = scheduled.seq;
+                self.used.activity = self.used.activity.max(seq);
                 self.activities
                     .insert(seq, Activity::new(scheduled.clone(), time));
                 self.arm_activity(seq);
@@ -83,6 +84,7 @@ impl Run {
             }
             EventKind::TimerStarted { seq, delay, site } => {
                 let due = time.after(*delay);
+                self.used.timer = self.used.timer.max(*seq);
                 let state = timer::State::Running { due };
                 self.timers.insert(
                     *seq,
@@ -140,6 +142,7 @@ impl Run {
                 at,
             } => {
                 let state = waiting_step(Attempt::FIRST, *at);
+                self.used.step = self.used.step.max(*seq);
                 let (name, options, site) = (name.clone(), options.clone(), site.clone());
                 let step = Step {
                     name,
