@@ -74,7 +74,7 @@ pub trait WorkflowMeta: Copy + Send + Sync + 'static {
     /// What it returns.
     type Return: Outcome;
     /// What a client gets.
-    type Handle: From<HandleOf<Self::Return>>;
+    type Handle: From<HandleOf<Self::Return>> + Send + 'static;
 
     /// The state before the first event.
     fn init(input: &Self::Input) -> Self::State;
@@ -100,7 +100,7 @@ pub trait Workflow<K>: Copy + Send + Sync + 'static {
     /// How it fails.
     type Error: IntoFailure;
     /// What a client gets.
-    type Handle: From<Handle<Self::Output, Self::Error>>;
+    type Handle: From<Handle<Self::Output, Self::Error>> + Send + 'static;
 
     /// Its name in the history.
     fn name(&self) -> &'static str;

@@ -142,7 +142,7 @@ fn a_start_without_an_id_gets_one_of_its_own() {
 fn what_a_caller_says_is_in_the_request() {
     let (app, script) = Script::app(completed(), None);
     let start = app
-        .start(DOUBLE, &21)
+        .start(DOUBLE, 21)
         .id("d-1")
         .request_id("r-1")
         .queue("gpu");
