@@ -5,6 +5,7 @@
 //! message waits that it has not seen goes round again.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -424,11 +425,17 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
         return Err("the history is full: the run can only end now".into());
     }
     let mut used = run.used();
+    let mut canceled = BTreeSet::new();
     for (index, command) in commands.iter().enumerate() {
         if command.is_closing() && index + 1 != commands.len() {
             return Err(format!("{} is not the last command", command.name()));
         }
         check_one(run, command, &mut used)?;
+        if let Command::RequestCancelActivity { seq } = command
+            && !canceled.insert(*seq)
+        {
+            return Err(format!("{} names {seq} twice", command.name()));
+        }
     }
     Ok(())
 }
@@ -439,7 +446,10 @@ fn check_one(run: &Run, command: &Command, used: &mut Used) -> Result<(), String
         Command::ScheduleActivity(c) => (is_next(&mut used.activity, c.seq), c.seq),
         Command::StartTimer { seq, .. } => (is_next(&mut used.timer, *seq), *seq),
         Command::ScheduleStep { seq, .. } => (is_next(&mut used.step, *seq), *seq),
-        Command::RequestCancelActivity { seq } => (run.activity(*seq).is_some(), *seq),
+        Command::RequestCancelActivity { seq } => {
+            let activity = run.activity(*seq);
+            (activity.is_some_and(|a| !a.is_cancel_requested), *seq)
+        }
         Command::CancelTimer { seq } => (run.timer(*seq).is_some(), *seq),
         Command::CancelStep { seq } => (run.step(*seq).is_some(), *seq),
         Command::CompleteWorkflow { .. }
