@@ -17,10 +17,11 @@ use outlast::prelude::*;
 
 use crate::bench::load::Load;
 use crate::bench::report::{Line, Reporter};
+use crate::stop::Stop;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -42,7 +43,14 @@ pub struct Args {
 }
 
 /// Runs the benchmarks.
-pub async fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> std::result::Result<(), Stop> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime
+        .block_on(all(args))
+        .map_err(|e| Stop::Failure(e.to_string()))
+}
+
+async fn all(args: &Args) -> Result<()> {
     let place = Place::new(&args.dir)?;
     let mut reporter = Reporter::new(args.json);
     let is_on = |name: &str| args.only.is_empty() || args.only.iter().any(|o| o == name);
@@ -84,7 +92,11 @@ async fn measure(place: &Place, args: &Args, load: Load) -> Result<Line> {
         let done = load::round(place, load, round, args.seconds).await?;
         let ceiling = ceiling::round(&place.dir, load.in_flight(), done.mean_bytes, args.seconds)?;
         let fs_after = sample::fdatasync_p50(&place.dir)?;
-        rounds.push(report::Round { fs_us: (fs_before + fs_after) / 2.0, done, ceiling });
+        rounds.push(report::Round {
+            fs_us: (fs_before + fs_after) / 2.0,
+            done,
+            ceiling,
+        });
     }
     Ok(Line::median(load, rounds))
 }
@@ -105,7 +117,9 @@ impl Place {
     pub(crate) fn db(&self, name: &str) -> PathBuf {
         for ending in ["", "-wal", "-shm", ".lock"] {
             // It may not be there.
-            drop(std::fs::remove_file(self.dir.join(format!("{name}.db{ending}"))));
+            drop(std::fs::remove_file(
+                self.dir.join(format!("{name}.db{ending}")),
+            ));
         }
         self.dir.join(format!("{name}.db"))
     }

@@ -18,7 +18,13 @@ pub(crate) fn peak_rss_mb() -> f64 {
 
 fn status(name: &str) -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-    let kilobytes = line.split_whitespace().nth(1).and_then(|n| n.parse::<f64>().ok());
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(name))
+        .unwrap_or_default();
+    let kilobytes = line
+        .split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse::<f64>().ok());
     kilobytes.unwrap_or(0.0) / 1024.0
 }

@@ -15,7 +15,11 @@ use super::sample::now;
 /// Records a second.
 pub(super) fn round(dir: &Path, in_flight: usize, bytes: usize, seconds: f64) -> Result<f64> {
     let path = dir.join("ceiling");
-    let file = OpenOptions::new().create(true).write(true).truncate(true).open(&path)?;
+    let file = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(true)
+        .open(&path)?;
     let (to_writer, from_driver) = channel::<Vec<Vec<u8>>>();
     let (to_driver, from_writer) = channel::<usize>();
     let writer = std::thread::spawn(move || write_all(file, &from_driver, &to_driver));
@@ -42,7 +46,9 @@ fn drive(
         if !batch.is_empty() && to_writer.send(batch).is_err() {
             break;
         }
-        let Ok(mut written) = from_writer.recv() else { break };
+        let Ok(mut written) = from_writer.recv() else {
+            break;
+        };
         while let Ok(more) = from_writer.try_recv() {
             written += more;
         }

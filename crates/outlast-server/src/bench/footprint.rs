@@ -15,7 +15,10 @@ pub(super) async fn measure(place: &Place) -> Result<()> {
     let idle = crate::usage::peak_rss_mb();
     app.run(wide, 10_000u32).await?;
     let peak = crate::usage::peak_rss_mb();
-    println!("fan-out of 10,000 with 1 KiB results: {:.0} MB above idle ({idle:.0} MB)", peak - idle);
+    println!(
+        "fan-out of 10,000 with 1 KiB results: {:.0} MB above idle ({idle:.0} MB)",
+        peak - idle
+    );
     app.shutdown().await;
     sleepers(place).await
 }
@@ -33,13 +36,20 @@ async fn sleepers(place: &Place) -> Result<()> {
         }
     }
     let (seconds, after) = (micros(begun) / 1e6, crate::usage::rss_mb());
-    println!("{SLEEPERS} sleeping runs started in {seconds:.1} s, {:.0} MB", after - before);
+    println!(
+        "{SLEEPERS} sleeping runs started in {seconds:.1} s, {:.0} MB",
+        after - before
+    );
     app.shutdown().await;
     drop(app);
     tokio::time::sleep(Duration::from_millis(100)).await;
     let begun = now();
     let app = open_at(&path).await?;
-    println!("reopened in {:.0} ms, process has {:.0} MB", micros(begun) / 1e3, crate::usage::rss_mb());
+    println!(
+        "reopened in {:.0} ms, process has {:.0} MB",
+        micros(begun) / 1e3,
+        crate::usage::rss_mb()
+    );
     app.shutdown().await;
     Ok(())
 }

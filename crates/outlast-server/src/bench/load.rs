@@ -22,7 +22,11 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn new(id: u64) -> Self {
-        Self { id, item: "tea, green, 200 g".into(), cents: 1_250 }
+        Self {
+            id,
+            item: "tea, green, 200 g".into(),
+            cents: 1_250,
+        }
     }
 }
 
@@ -195,13 +199,25 @@ pub(super) async fn round(place: &Place, load: Load, round: usize, seconds: f64)
     let latencies = drive(&app, load, seconds).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let commits = app.written().1 - before;
-    let newest = app.list(outlast::ListFilter { limit: 1, ..Default::default() }).await?;
+    let newest = app
+        .list(outlast::ListFilter {
+            limit: 1,
+            ..Default::default()
+        })
+        .await?;
     let (events, bytes) = newest.first().map_or((0, 0), |s| (s.events, s.bytes));
     app.shutdown().await;
     let workflows = latencies.len();
     let per_workflow = (commits as f64 / workflows.max(1) as f64).max(1.0);
     let mean_bytes = (bytes as f64 / per_workflow) as usize;
-    Ok(Done { workflows, seconds, latencies, commits, events, mean_bytes })
+    Ok(Done {
+        workflows,
+        seconds,
+        latencies,
+        commits,
+        events,
+        mean_bytes,
+    })
 }
 
 async fn drive(app: &App, load: Load, seconds: f64) -> Result<Vec<f64>> {

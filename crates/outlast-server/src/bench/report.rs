@@ -69,7 +69,10 @@ pub(super) struct Reporter {
 
 impl Reporter {
     pub(super) fn new(is_json: bool) -> Self {
-        Self { is_json, has_head: false }
+        Self {
+            is_json,
+            has_head: false,
+        }
     }
 
     #[expect(clippy::print_stdout, reason = "this is what the command is for")]
@@ -82,7 +85,15 @@ impl Reporter {
             self.has_head = true;
             println!(
                 "{:<14}{:>7}{:>9}{:>12}{:>12}{:>12}{:>8}{:>9}{:>9}",
-                "workload", "at", "events", "per s", "p50 us", "p99 us", "in fs", "ratio", "commits"
+                "workload",
+                "at",
+                "events",
+                "per s",
+                "p50 us",
+                "p99 us",
+                "in fs",
+                "ratio",
+                "commits"
             );
         }
         println!(
@@ -103,13 +114,18 @@ impl Reporter {
     #[expect(clippy::print_stdout, reason = "this is what the command is for")]
     pub(super) fn end(&self) {
         if !self.is_json {
-            println!("fs = p50 of a 4 KiB append + fdatasync; ratio = to a bare log in the same run");
+            println!(
+                "fs = p50 of a 4 KiB append + fdatasync; ratio = to a bare log in the same run"
+            );
         }
     }
 }
 
 fn extras(line: &Line) -> String {
-    line.more.iter().map(|(name, value)| format!("  {name}={value:.2}")).collect()
+    line.more
+        .iter()
+        .map(|(name, value)| format!("  {name}={value:.2}"))
+        .collect()
 }
 
 fn object(line: &Line) -> serde_json::Value {

@@ -36,10 +36,7 @@ pub(super) fn percentile(values: &mut [f64], share: f64) -> f64 {
     values[((last as f64) * share).round() as usize]
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
-pub(super) fn now() -> Instant {
-    Instant::now()
-}
+pub(super) use crate::clock::now;
 
 pub(super) fn micros(begun: Instant) -> f64 {
     begun.elapsed().as_secs_f64() * 1e6

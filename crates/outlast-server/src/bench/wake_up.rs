@@ -27,7 +27,10 @@ async fn window(place: &Place, before: u32) -> Result<Line> {
     let fs = fdatasync_p50(&place.dir)?;
     let app = open(place, &format!("wake-up-{before}")).await?;
     let order = Order::new(1);
-    let handle = app.start(sequential, (order, before + WINDOW)).id("long").await?;
+    let handle = app
+        .start(sequential, (order, before + WINDOW))
+        .id("long")
+        .await?;
     wait_for(&app, before).await?;
     let (begun, cpu) = (now(), crate::usage::cpu_us());
     let first = app.written().1;
@@ -64,7 +67,10 @@ pub(super) async fn cache_miss(place: &Place) -> Result<Line> {
     let fs = fdatasync_p50(&place.dir)?;
     let path = place.db("cache-miss");
     let app = super::load::open_at(&path).await?;
-    let handle = app.start(super::load::long_wait, Order::new(1)).id("miss").await?;
+    let handle = app
+        .start(super::load::long_wait, Order::new(1))
+        .id("miss")
+        .await?;
     while app.written().1 <= u64::from(super::load::LONG_WAIT_ACTIVITIES) {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
