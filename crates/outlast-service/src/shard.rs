@@ -124,6 +124,8 @@ pub struct Shard {
     evictions: VecDeque<RunId>,
     /// Runs that have ended, until that is durable.
     closing: VecDeque<(CommitNo, RunNo)>,
+    /// Runs whose state leaves memory when it is durable.
+    leaving: VecDeque<(CommitNo, RunNo)>,
     /// Runs that go on when their newest commit is durable.
     deferred: Vec<(CommitNo, RunNo)>,
     /// Runs that may have killed the process: one at a time.
@@ -153,6 +155,7 @@ impl Shard {
             batch: Batch::default(),
             evictions: VecDeque::new(),
             closing: VecDeque::new(),
+            leaving: VecDeque::new(),
             deferred: Vec::new(),
             suspects: VecDeque::new(),
             suspect: None,
@@ -280,9 +283,7 @@ impl Shard {
             return;
         };
         entry.is_cached = false;
-        if entry.is_idle() {
-            entry.run = None;
-        }
+        self.unload(no);
     }
 
     /// Another thread drives the shard: no instance but that of a slice under way is left.
@@ -291,12 +292,28 @@ impl Shard {
         for no in all {
             if let Some(entry) = self.runs.get_mut(&no) {
                 entry.is_cached = false;
-                if entry.is_idle() {
-                    entry.run = None;
-                }
             }
+            self.unload(no);
         }
         self.evictions.clear();
+    }
+
+    /// The state of a run leaves memory, not before the disk has all of it: until then only
+    /// memory can say who started it, or end it.
+    fn unload(&mut self, no: RunNo) {
+        let durable = self.durable_no();
+        let Some(entry) = self.runs.get_mut(&no) else {
+            return;
+        };
+        if !entry.is_idle() {
+            return;
+        }
+        let head = entry.row.state.head;
+        if head <= durable {
+            entry.run = None;
+        } else {
+            self.leaving.push_back((head, no));
+        }
     }
 
     fn is_paused(&mut self, now: Timestamp) -> bool {
@@ -319,6 +336,13 @@ impl Shard {
             }
             self.closing.pop_front();
             self.forget(no);
+        }
+        while let Some((commit, no)) = self.leaving.front().copied() {
+            if commit > durable {
+                break;
+            }
+            self.leaving.pop_front();
+            self.unload(no);
         }
         let mut index = 0;
         while index < self.deferred.len() {

@@ -204,7 +204,12 @@ impl Shard {
             run_id: existing.run_id,
             started: false,
         };
-        self.batch.acks.push((no, Ack::Start(reply, answer)));
+        let ack = Ack::Start(reply, answer);
+        match self.runs.get_mut(&no) {
+            // Its start may be in no batch yet: the answer goes with it.
+            Some(entry) if !entry.decision.records.is_empty() => entry.acks.push(ack),
+            Some(_) | None => self.batch.acks.push((no, ack)),
+        }
         if let Some(wait) = wait {
             self.wait_for(no, wait, store);
         }
@@ -319,7 +324,9 @@ impl Shard {
     }
 
     fn outcome(&mut self, outcome: AttemptOutcome) {
-        self.attempts_out = self.attempts_out.saturating_sub(1);
+        if outcome.token.incarnation == self.parts.incarnation {
+            self.attempts_out = self.attempts_out.saturating_sub(1);
+        }
         let no = outcome.token.run;
         self.deliver(
             no,

@@ -147,10 +147,13 @@ impl Shard {
         self.wakes.clear();
         self.waiting = Default::default();
         self.closing.clear();
+        self.leaving.clear();
         self.deferred.clear();
         self.suspects.clear();
         self.suspect = None;
         self.waiters = 0;
+        // Of an earlier incarnation: nobody waits for their outcomes.
+        self.attempts_out = 0;
         self.pause_until = pause_until;
         self.generation += 1;
         self.parts.incarnation = incarnation;
