@@ -40,17 +40,15 @@ impl Shard {
         let Some(run) = entry.run.as_ref() else {
             return;
         };
-        let waiting: Vec<Seq> = run
-            .steps()
-            .filter(|(_, step)| {
-                matches!(step.state, outlast_engine::step::State::Waiting { due, .. } if due <= now)
-            })
-            .map(|(seq, _)| seq)
-            .collect();
-        entry
-            .decision
-            .ready
-            .extend(waiting.into_iter().map(|seq| (AttemptKind::Step, seq)));
+        let waiting = run.steps().filter(|(_, step)| {
+            matches!(step.state, outlast_engine::step::State::Waiting { .. })
+        });
+        let ready = waiting.map(|(seq, _)| (AttemptKind::Step, seq)).collect();
+        let others = std::mem::replace(&mut entry.decision.ready, ready);
+        let activities = others
+            .into_iter()
+            .filter(|(kind, _)| *kind == AttemptKind::Activity);
+        entry.decision.ready.extend(activities);
         self.hand_out_ready(entry, now);
     }
 

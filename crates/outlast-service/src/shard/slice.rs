@@ -32,7 +32,11 @@ impl Shard {
     ) -> Option<WorkflowTask> {
         let run = entry.run.as_ref()?;
         let is_task = wants_task(run, now) && self.has_type(run);
-        let is_rebuild = entry.needs_instance && !entry.is_cached && self.has_type(run);
+        // Code that cannot go on comes back with its task, when that is tried again.
+        let is_rebuild = entry.needs_instance
+            && !entry.is_cached
+            && run.task().streak().is_none()
+            && self.has_type(run);
         let needs_history = run.has_history() && !entry.is_cached;
         if !is_task && !is_rebuild {
             self.seal(entry, now);
@@ -49,6 +53,7 @@ impl Shard {
         // is brought back from what is durable.
         self.seal(entry, now);
         if needs_history && !self.is_durable(entry.row.state.head) {
+            entry.awaits_disk = true;
             self.deferred.push((entry.row.state.head, entry.row.no));
             return None;
         }
@@ -136,6 +141,9 @@ impl Shard {
             started,
             path,
         });
+        if !entry.mailbox.is_empty() {
+            self.enqueue(entry);
+        }
         Some(task)
     }
 
@@ -174,9 +182,7 @@ impl Shard {
             TaskAnswer::Failed { .. } => false,
         };
         entry.is_cached = keeps_instance && driver == Driver::Current;
-        if keeps_instance {
-            entry.needs_instance = false;
-        }
+        let is_back = keeps_instance && std::mem::take(&mut entry.needs_instance);
         if slice.path == Path::Rebuild {
             self.rebuilt(entry, answer, now);
             return;
@@ -191,7 +197,11 @@ impl Shard {
             entry.is_cached = false;
             entry.rounds += u32::from(is_closing);
         }
-        self.hand_out_ready(entry, now);
+        if is_back {
+            self.hand_out_steps(entry, now);
+        } else {
+            self.hand_out_ready(entry, now);
+        }
         self.seal(entry, now);
         self.go_on(entry, now);
     }
@@ -201,7 +211,6 @@ impl Shard {
         if let TaskAnswer::Failed { cause, failure } = answer {
             // The code that has the steps cannot be brought back: the run is in trouble, and says
             // so as a failed task would.
-            entry.needs_instance = false;
             self.fail_without_slice(entry, TaskAnswer::Failed { cause, failure }, now);
         } else {
             if entry.run.as_ref().is_some_and(|run| run.crashes() > 0) {

@@ -50,7 +50,12 @@ impl Shard {
             return None;
         }
         self.recover(entry, now);
-        self.apply_mail(entry, now);
+        // Code that waited for the disk runs before new mail moves the disk out of its reach
+        // again; what came meanwhile is buffered while it runs.
+        let is_promised = std::mem::take(&mut entry.awaits_disk);
+        if !(is_promised && self.is_durable(entry.row.state.head)) {
+            self.apply_mail(entry, now);
+        }
         self.hand_out_ready(entry, now);
         points::pass("stimulus.applied");
         if entry.damage.is_some() || !is_open(entry) {
