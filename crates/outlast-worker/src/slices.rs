@@ -121,7 +121,10 @@ impl Slices {
                 evicted: Vec::new(),
             };
         };
-        let instance = self.take(task.run_id);
+        // A task that brings its history does not trust what is here: it saw a slice whose answer
+        // did not count.
+        let is_anew = task.history.is_some() || is_first(task);
+        let instance = self.take(task.run_id).filter(|_| !is_anew);
         if let Some(lost) = is_lost(task, instance.is_some()) {
             return Done {
                 answer: lost,
@@ -260,8 +263,7 @@ fn missing(task: &WorkflowTask) -> TaskAnswer {
 
 /// The backend thinks the instance is here, but it is not.
 fn is_lost(task: &WorkflowTask, is_here: bool) -> Option<TaskAnswer> {
-    let is_first = matches!(task.activation.jobs.first(), Some(Job::Initialize(_)));
-    if is_here || is_first || task.history.is_some() {
+    if is_here || is_first(task) || task.history.is_some() {
         return None;
     }
     let failure = Failure::application("outlast.CacheMiss", "the instance is not in memory");
@@ -269,4 +271,8 @@ fn is_lost(task: &WorkflowTask, is_here: bool) -> Option<TaskAnswer> {
         cause: TaskFailedCause::WorkerUnhandledFailure,
         failure,
     })
+}
+
+fn is_first(task: &WorkflowTask) -> bool {
+    matches!(task.activation.jobs.first(), Some(Job::Initialize(_)))
 }
