@@ -311,8 +311,11 @@ impl Run {
                 self.deadlines.set(Deadline::Timer(*seq), None);
             }
             EventKind::StepRecorded(step) => self.resolve_step(step.seq, &step.outcome)?,
-            EventKind::CancelRequested { request_id, .. }
-            | EventKind::Signaled { request_id, .. } => {
+            EventKind::CancelRequested { request_id, .. } => {
+                self.is_cancel_requested = true;
+                self.request_ids.extend(request_id.clone());
+            }
+            EventKind::Signaled { request_id, .. } => {
                 self.request_ids.extend(request_id.clone());
             }
             EventKind::ActivityStarted { .. } => (),
