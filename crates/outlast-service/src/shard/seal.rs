@@ -121,11 +121,13 @@ impl Shard {
     fn drop_decision(&mut self, entry: &mut Entry) {
         let decision = std::mem::take(&mut entry.decision);
         for effect in decision.effects {
-            match effect {
-                Effect::StartActivity(task) => self.parts.outlet.return_slot(task.token.kind),
-                Effect::StartStep(task) => self.parts.outlet.return_slot(task.token.kind),
-                Effect::Stop(..) | Effect::Closed(_) => {}
-            }
+            let kind = match effect {
+                Effect::StartActivity(task) => task.token.kind,
+                Effect::StartStep(task) => task.token.kind,
+                Effect::Stop(..) | Effect::Closed(_) => continue,
+            };
+            self.parts.outlet.return_slot(kind);
+            self.attempts_out = self.attempts_out.saturating_sub(1);
         }
         entry.run = None;
         self.enqueue(entry);
