@@ -1,0 +1,307 @@
+//! What clients asked for and what they were told. Every answer is judged at the moment it is
+//! given, against what is durable at that very moment: later is too late.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use outlast_model::id::{RequestId, WorkflowId};
+use outlast_model::start::StartReply;
+use outlast_model::view::RunOutcome;
+use outlast_model::{Event, EventKind, Fact, Record, Refusal, RunId};
+use outlast_service::mail::Reply;
+use outlast_service::store::Store;
+
+use super::disk::Disk;
+use super::marker::Markers;
+
+/// What a client asked for.
+#[derive(Clone, Debug)]
+pub enum Call {
+    Start(RequestId),
+    StartAnonymous,
+    Signal(u64),
+    Cancel,
+    Terminate,
+    Retry,
+    Wait,
+    Describe,
+}
+
+/// What it was told.
+pub enum Said {
+    Started(StartReply),
+    Done,
+    Closed(RunOutcome),
+    Described,
+}
+
+/// One request under way.
+#[derive(Clone, Debug)]
+struct Open {
+    workflow_id: WorkflowId,
+    call: Call,
+}
+
+/// What clients asked for and what they were told.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    pub violations: Vec<String>,
+    pub markers: Markers,
+    open: BTreeMap<u64, Open>,
+    calls: u64,
+    /// Waits that came with a start: they are dropped if it is refused.
+    waits: BTreeMap<u64, u64>,
+    /// Starts that were acknowledged.
+    pub started: BTreeSet<(WorkflowId, RunId)>,
+    /// The run that an acknowledged request started.
+    by_request: BTreeMap<RequestId, RunId>,
+    /// Signals that were acknowledged.
+    pub signaled: BTreeSet<(WorkflowId, u64)>,
+    /// Outcomes that were told.
+    pub told: Vec<(WorkflowId, RunOutcome)>,
+    /// Whether the store failed in the life of this process.
+    pub is_store_failing: bool,
+    /// Whether some types are not registered now.
+    pub is_type_missing: bool,
+}
+
+/// A ledger that answers can reach.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    ledger: Arc<Mutex<Ledger>>,
+    disk: Arc<Disk>,
+}
+
+impl Desk {
+    pub fn new(disk: Arc<Disk>) -> Self {
+        Self {
+            ledger: Arc::default(),
+            disk,
+        }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().expect("one thread")
+    }
+
+    pub fn hit(&self, name: &'static str) {
+        self.lock().markers.hit(name);
+    }
+
+    pub fn violation(&self, text: impl Into<String>) {
+        self.lock().violations.push(text.into());
+    }
+
+    /// Writes a request down and makes the place its answer goes to.
+    pub fn ask<T>(
+        &self,
+        workflow_id: &WorkflowId,
+        call: Call,
+        say: impl FnOnce(T) -> Said + Send + 'static,
+    ) -> Reply<T> {
+        let mut ledger = self.lock();
+        ledger.calls += 1;
+        let id = ledger.calls;
+        let workflow_id = workflow_id.clone();
+        ledger.open.insert(id, Open { workflow_id, call });
+        let desk = self.clone();
+        Box::new(move |answer| desk.answered(id, answer.map(say)))
+    }
+
+    /// The two newest requests are a start and the wait that came with it.
+    pub fn link(&self) {
+        let mut ledger = self.lock();
+        let wait = ledger.calls;
+        ledger.waits.insert(wait - 1, wait);
+    }
+
+    /// The process died: whoever waited will never hear.
+    pub fn hang_up(&self) {
+        self.lock().open.clear();
+    }
+
+    /// Requests nobody answered, without those that wait for the end of a run.
+    pub fn unanswered(&self) -> Vec<String> {
+        let ledger = self.lock();
+        let open = ledger.open.values();
+        open.map(|open| format!("{:?} of {}", open.call, open.workflow_id))
+            .collect()
+    }
+
+    fn answered(&self, id: u64, answer: Result<Said, Refusal>) {
+        let mut ledger = self.lock();
+        let Some(open) = ledger.open.remove(&id) else {
+            // Whoever waits for a run whose start failed may hear of it or not.
+            if !ledger.waits.values().any(|wait| *wait == id) {
+                ledger
+                    .violations
+                    .push(format!("call {id} was answered twice"));
+            }
+            return;
+        };
+        match answer {
+            Ok(said) => ledger.said(&open, said, &self.disk),
+            Err(refusal) => {
+                if let Some(wait) = ledger.waits.get(&id).copied() {
+                    ledger.open.remove(&wait);
+                }
+                ledger.refused(&open, &refusal, &self.disk);
+            }
+        }
+    }
+}
+
+impl Ledger {
+    fn said(&mut self, open: &Open, said: Said, disk: &Disk) {
+        let id = &open.workflow_id;
+        let is_durable = match (&open.call, said) {
+            (Call::Start(request), Said::Started(reply)) => {
+                self.judge_start(request, reply);
+                self.started.insert((id.clone(), reply.run_id));
+                is_run_durable(disk, reply.run_id)
+            }
+            (Call::StartAnonymous, Said::Started(reply)) => {
+                self.started.insert((id.clone(), reply.run_id));
+                is_run_durable(disk, reply.run_id)
+            }
+            (Call::Signal(value), Said::Done) => {
+                self.signaled.insert((id.clone(), *value));
+                is_in_some_run(disk, id, |record| signal_of(record) == Some(*value))
+            }
+            (Call::Cancel, Said::Done) => is_in_some_run(disk, id, is_cancel),
+            (Call::Terminate, Said::Done) => {
+                is_in_some_run(disk, id, |record| closing_kind(record).is_some())
+            }
+            (Call::Wait, Said::Closed(outcome)) => {
+                self.markers.hit("wait.answered");
+                let is_there = has_outcome(disk, id, &outcome);
+                self.told.push((id.clone(), outcome));
+                is_there
+            }
+            (Call::Describe, Said::Described) => {
+                self.markers.hit("describe.answered");
+                true
+            }
+            (Call::Retry, Said::Done) => true,
+            (call, _) => {
+                self.violations
+                    .push(format!("{call:?} got another's answer"));
+                true
+            }
+        };
+        if !is_durable {
+            let call = &open.call;
+            self.violations.push(format!(
+                "{call:?} of {id} was acknowledged before it was durable"
+            ));
+        }
+    }
+
+    fn judge_start(&mut self, request: &RequestId, reply: StartReply) {
+        if !reply.started {
+            self.markers.hit("start.attached");
+        }
+        let known = self.by_request.get(request).copied();
+        match known {
+            Some(run_id) if run_id != reply.run_id => self.violations.push(format!(
+                "request {request} started run {run_id} and run {}",
+                reply.run_id
+            )),
+            Some(_) => {}
+            None if reply.started => {
+                self.by_request.insert(request.clone(), reply.run_id);
+            }
+            None => {}
+        }
+    }
+
+    fn refused(&mut self, open: &Open, refusal: &Refusal, disk: &Disk) {
+        let id = &open.workflow_id;
+        let is_allowed = match refusal {
+            Refusal::RunClosed { .. } => {
+                if let Call::Signal(_) = open.call {
+                    self.markers.hit("signal.refused-closed");
+                }
+                true
+            }
+            Refusal::NotFound { .. } => !self.started.iter().any(|(started, _)| started == id),
+            Refusal::AlreadyStarted { run_id, .. } => {
+                self.markers.hit("start.refused");
+                !self.is_own_run(&open.call, *run_id, disk)
+            }
+            Refusal::NotRegistered { .. } => self.is_type_missing,
+            Refusal::StoreFull | Refusal::Indeterminate { .. } | Refusal::Unavailable { .. } => {
+                self.is_store_failing
+            }
+            _ => false,
+        };
+        if !is_allowed {
+            let call = &open.call;
+            self.violations
+                .push(format!("{call:?} of {id} was refused: {refusal}"));
+        }
+    }
+
+    /// The same request again must be answered with its run, not refused because of it.
+    fn is_own_run(&self, call: &Call, run_id: RunId, disk: &Disk) -> bool {
+        let Call::Start(request) = call else {
+            return false;
+        };
+        let row = disk.store.find_run(run_id).ok().flatten();
+        self.by_request.get(request) == Some(&run_id)
+            || row.is_some_and(|row| {
+                disk.has(row.no, |record| start_request(record) == Some(request))
+            })
+    }
+}
+
+fn is_run_durable(disk: &Disk, run_id: RunId) -> bool {
+    matches!(disk.store.find_run(run_id), Ok(Some(_)))
+}
+
+fn is_in_some_run(disk: &Disk, id: &WorkflowId, is_like: impl Fn(&Record) -> bool) -> bool {
+    let rows = disk.runs_of(id);
+    rows.iter().any(|row| disk.has(row.no, &is_like))
+}
+
+fn has_outcome(disk: &Disk, id: &WorkflowId, outcome: &RunOutcome) -> bool {
+    let rows = disk.runs_of(id);
+    rows.iter()
+        .any(|row| disk.outcome(row.no).as_ref() == Some(outcome))
+}
+
+/// The kind of an event, also of one that waits in the buffer.
+fn kind_of(record: &Record) -> Option<&EventKind> {
+    match record {
+        Record::Event(Event { kind, .. }) => Some(kind),
+        Record::Fact(Fact::Buffered { kind }) => Some(kind),
+        Record::Fact(_) => None,
+    }
+}
+
+/// The value of a signal.
+pub fn signal_of(record: &Record) -> Option<u64> {
+    match kind_of(record)? {
+        EventKind::Signaled { input, .. } => input.decode().ok(),
+        _ => None,
+    }
+}
+
+fn is_cancel(record: &Record) -> bool {
+    matches!(kind_of(record), Some(EventKind::CancelRequested { .. }))
+}
+
+fn closing_kind(record: &Record) -> Option<RunOutcome> {
+    match record {
+        Record::Event(event) => outlast_engine::close::outcome(&event.kind),
+        Record::Fact(_) => None,
+    }
+}
+
+/// The request that a run was started by.
+pub fn start_request(record: &Record) -> Option<&RequestId> {
+    match kind_of(record)? {
+        EventKind::Started(started) => started.request_id.as_ref(),
+        _ => None,
+    }
+}

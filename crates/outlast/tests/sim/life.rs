@@ -1,0 +1,483 @@
+//! What a process goes through: slices on threads that may be replaced, commits that may fail,
+//! crashes, clean stops, and zombies of earlier lives.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use outlast_model::event::TaskFailedCause;
+use outlast_model::id::Epoch;
+use outlast_model::task::{TaskAnswer, WorkflowTask};
+use outlast_model::{Failure, Refusal};
+use outlast_runtime::Unwatched;
+use outlast_service::batch::Batch;
+use outlast_service::faulty::Fault;
+use outlast_service::shard::Driver;
+use outlast_service::store::{Commit, CommitError, CommitNo, Expect, Store};
+use outlast_worker::slices::Done;
+
+use super::driver::Simulation;
+use super::process::{Process, Shape, Stuck, incarnation};
+use super::program::PANIC;
+
+/// Slices.
+impl Simulation {
+    /// Workflow code gets its turn, on a good thread or on a bad one.
+    pub fn slice(&mut self, task: WorkflowTask) {
+        self.mark(&task);
+        let jobs = task.activation.jobs.len();
+        let has_history = task.history.is_some();
+        self.trace(format!(
+            "slice of {} ({jobs} jobs, history {has_history})",
+            task.workflow_id
+        ));
+        if !self.faults.threads {
+            return self.answer(&task);
+        }
+        match self.rng.below(12) {
+            0 => {
+                self.go_slow(&task);
+                self.meanwhile();
+                self.answer(&task);
+            }
+            1 => {
+                self.meanwhile();
+                self.answer(&task);
+            }
+            2 => self.thread_is_replaced(task),
+            _ => self.answer(&task),
+        }
+    }
+
+    fn mark(&self, task: &WorkflowTask) {
+        let desk = &self.desk;
+        match &task.history {
+            None => desk.hit("slice.fast"),
+            Some(_) if task.activation.jobs.is_empty() => desk.hit("slice.rebuild"),
+            Some(_) => desk.hit("slice.replayed"),
+        }
+        if self.lives > 0 {
+            desk.hit("slice.first-after-crash");
+        }
+    }
+
+    fn go_slow(&mut self, task: &WorkflowTask) {
+        self.trace("the slice goes slow".into());
+        self.desk.hit("slice.goes-slow");
+        let now = self.now;
+        self.process.shard.go_slow(task.token, now);
+    }
+
+    /// Mail arrives while the code runs, and time passes.
+    fn meanwhile(&mut self) {
+        self.desk.hit("slice.mail-meanwhile");
+        for _ in 0..self.rng.below(4) {
+            match self.rng.below(8) {
+                0..=2 => self.signal(),
+                3 => self.deliver(),
+                4 => self.cancel(),
+                5 => self.start(),
+                6 => self.now = self.now.after(Duration::from_secs(self.rng.below(30))),
+                _ => {
+                    self.process.take_batch();
+                    self.commit_well();
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, task: &WorkflowTask) {
+        let Done { answer, evicted } = self.process.slices.run(task, &Unwatched);
+        self.judge_answer(&answer);
+        let now = self.now;
+        self.process
+            .shard
+            .complete(task.token, answer, Driver::Current, now);
+        for run_id in evicted {
+            self.desk.hit("instance.evicted");
+            self.process.shard.evicted(run_id);
+        }
+    }
+
+    /// Programs here are deterministic and only fail when they are made to.
+    fn judge_answer(&mut self, answer: &TaskAnswer) {
+        if let TaskAnswer::Failed { cause, failure } = answer {
+            self.trace(format!("the slice fails: {failure}"));
+            let is_injected = *cause == TaskFailedCause::WorkerUnhandledFailure
+                && failure.message.starts_with(PANIC);
+            if is_injected {
+                self.desk.hit("slice.panicked");
+            } else {
+                self.desk.violation(format!("a slice failed: {failure}"));
+            }
+        }
+    }
+
+    /// The thread takes too long: another one drives the shard.
+    fn thread_is_replaced(&mut self, task: WorkflowTask) {
+        self.desk.hit("slice.taken-over");
+        if self.rng.chance(80) {
+            self.go_slow(&task);
+        }
+        self.trace("the thread is replaced".into());
+        self.process.shard.taken_over();
+        let spare = self.process.slices.spare();
+        let slices = std::mem::replace(&mut self.process.slices, spare);
+        let mut stuck = Stuck {
+            task,
+            slices,
+            is_given_up: false,
+        };
+        if self.rng.chance(40) {
+            self.give_up(&mut stuck);
+        }
+        self.process.stuck.push(stuck);
+    }
+
+    fn give_up(&mut self, stuck: &mut Stuck) {
+        self.trace(format!("given up: {}", stuck.task.workflow_id));
+        self.desk.hit("slice.given-up");
+        stuck.is_given_up = true;
+        let (now, failure) = (
+            self.now,
+            Failure::application("sim.Stuck", "no end in sight"),
+        );
+        self.process.shard.give_up(stuck.task.token, failure, now);
+    }
+
+    /// A replaced thread comes back with its answer, or is given up.
+    pub fn thread_returns(&mut self) {
+        if self.process.stuck.is_empty() {
+            return;
+        }
+        let index = self.rng.index(self.process.stuck.len());
+        let mut stuck = self.process.stuck.remove(index);
+        if !stuck.is_given_up && self.rng.chance(40) {
+            self.give_up(&mut stuck);
+            self.process.stuck.push(stuck);
+            return;
+        }
+        self.comes_back(stuck);
+    }
+
+    pub fn all_threads_return(&mut self) {
+        for stuck in std::mem::take(&mut self.process.stuck) {
+            self.comes_back(stuck);
+        }
+    }
+
+    fn comes_back(&mut self, mut stuck: Stuck) {
+        if stuck.is_given_up {
+            self.desk.hit("slice.back-after-given-up");
+        }
+        self.trace(format!("a thread comes back: {}", stuck.task.workflow_id));
+        let done = stuck.slices.run(&stuck.task, &Unwatched);
+        self.judge_answer(&done.answer);
+        let now = self.now;
+        self.process
+            .shard
+            .complete(stuck.task.token, done.answer, Driver::Replaced, now);
+    }
+}
+
+/// Commits.
+impl Simulation {
+    pub fn take_batch(&mut self) {
+        if self.process.take_batch() {
+            self.trace("a batch leaves the shard".into());
+        }
+        if self.process.parcels.len() > 1 {
+            self.desk.hit("commit.in-flight-two");
+        }
+    }
+
+    /// The oldest batches reach the disk, unless they do not.
+    pub fn commit(&mut self) {
+        if self.process.parcels.is_empty() {
+            self.process.take_batch();
+        }
+        if self.process.parcels.is_empty() {
+            return;
+        }
+        let (crashes, store) = (self.faults.crashes, self.faults.store);
+        match self.rng.below(40) {
+            0 if crashes => self.crash_before_commit(),
+            1 if crashes => self.crash_after_commit(),
+            2 if store => self.store_is_full(),
+            3 if store => self.store_fails(false),
+            4 if store => self.store_fails(true),
+            _ => self.commit_well(),
+        }
+    }
+
+    pub fn commit_well(&mut self) {
+        let count = if self.rng.chance(40) { usize::MAX } else { 1 };
+        let Some((group, batches)) = self.next_group(count) else {
+            return;
+        };
+        self.trace(format!("commit of {}", group.len()));
+        if self.write(&group).is_ok() {
+            self.release(&group, batches);
+        }
+    }
+
+    fn next_group(&mut self, count: usize) -> Option<(Vec<Commit>, Vec<Batch>)> {
+        let count = count.min(self.process.parcels.len());
+        let mut batches: Vec<Batch> = self.process.parcels.drain(..count).collect();
+        if batches.is_empty() {
+            return None;
+        }
+        if count > 1 {
+            self.desk.hit("commit.group");
+        }
+        let mut group = Vec::new();
+        for batch in &mut batches {
+            group.append(&mut batch.commits);
+        }
+        Some((group, batches))
+    }
+
+    fn write(&mut self, group: &[Commit]) -> Result<(), CommitError> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        self.judge_order(group);
+        let written = self.process.store.commit(group);
+        match &written {
+            Ok(()) => self.after_write(group),
+            Err(error) => self
+                .desk
+                .violation(format!("a good commit failed: {error}")),
+        }
+        written
+    }
+
+    /// Versions and epochs of a run never go back.
+    fn judge_order(&self, group: &[Commit]) {
+        for commit in group {
+            let before = self.disk.store.find_run(commit.row.run_id).ok().flatten();
+            let Some(before) = before else { continue };
+            let (old, new) = (before.state, commit.row.state);
+            if new.version <= old.version || new.epoch < old.epoch || new.events < old.events {
+                self.desk
+                    .violation(format!("{new:?} goes back behind {old:?}"));
+            }
+        }
+    }
+
+    fn after_write(&mut self, group: &[Commit]) {
+        if group.iter().any(|commit| commit.snapshot.is_some()) {
+            self.desk.hit("commit.snapshot");
+        }
+        for commit in group.iter().filter(|c| c.expect == Expect::New) {
+            let rows = self.disk.runs_of(&commit.row.workflow_id);
+            let open = rows.iter().filter(|row| row.state.status.is_open());
+            if open.count() > 1 {
+                let id = &commit.row.workflow_id;
+                self.desk.violation(format!("{id} has two open runs"));
+            }
+        }
+    }
+
+    fn release(&mut self, group: &[Commit], batches: Vec<Batch>) {
+        if let Some(last) = group.last() {
+            let durable = self.process.shard.durable();
+            durable.fetch_max(last.id.0, Ordering::AcqRel);
+        }
+        for batch in batches {
+            batch.release(&*self.process.ramp);
+        }
+        self.judge_steps();
+    }
+
+    /// A step that begins must find its code, unless its run has ended ahead of the disk.
+    fn judge_steps(&mut self) {
+        for begun in self.world.take_fresh() {
+            let is_step = begun.token.kind == outlast_model::task::AttemptKind::Step;
+            let has_code = self
+                .process
+                .slices
+                .step_code(begun.run_id, begun.token.seq)
+                .is_some();
+            let audit = self.process.shard.audit(begun.token.run);
+            let is_open = audit.is_some_and(|audit| audit.row.state.status.is_open());
+            if is_step && !has_code && is_open && begun.stop.is_none() {
+                self.desk
+                    .violation(format!("{:?} began without its code", begun.token));
+            }
+        }
+    }
+
+    fn store_is_full(&mut self) {
+        self.trace("the store is full".into());
+        self.desk.hit("store.full");
+        let calls = self.process.store.calls();
+        self.process.store.fail_at(calls + 1, Fault::Full);
+        let Some((group, batches)) = self.next_group(1) else {
+            return;
+        };
+        let error = self.process.store.commit(&group);
+        if !group.is_empty() && error != Err(CommitError::Full) {
+            self.desk.violation(format!("a full store said {error:?}"));
+        }
+        self.start_over(batches, &Refusal::StoreFull);
+    }
+
+    fn store_fails(&mut self, is_written: bool) {
+        self.trace(format!("the store fails, written: {is_written}"));
+        let Some((group, batches)) = self.next_group(1) else {
+            return;
+        };
+        if is_written {
+            self.desk.hit("store.failed-but-written");
+            drop(self.write(&group));
+        } else {
+            self.desk.hit("store.failed-not-written");
+        }
+        let refusal = Refusal::Indeterminate {
+            reason: "sim".into(),
+        };
+        self.start_over(batches, &refusal);
+    }
+
+    /// As the service does when the store failed: refuse what is under way, reopen, reload.
+    fn start_over(&mut self, batches: Vec<Batch>, refusal: &Refusal) {
+        self.desk.lock().is_store_failing = true;
+        let rest = std::mem::take(&mut self.process.parcels);
+        for batch in batches.into_iter().chain(rest) {
+            batch.refuse(&*self.process.ramp, refusal);
+        }
+        let boot = self.process.store.reopen().expect("memory reopens");
+        self.reopened += 1;
+        let me = incarnation(self.process.life, self.reopened);
+        let is_full = *refusal == Refusal::StoreFull;
+        let pause = is_full.then(|| self.now.after(Duration::from_secs(1)));
+        self.process.shard.start_over(boot, me, refusal, pause);
+        // A store that failed is trusted again; a later refusal needs a later failure.
+        if !is_full {
+            self.desk.lock().is_store_failing = false;
+        }
+    }
+}
+
+/// Ends and beginnings.
+impl Simulation {
+    pub fn crash_some(&mut self) {
+        if !self.faults.crashes {
+            return;
+        }
+        if self.rng.chance(20) {
+            return self.stop_cleanly();
+        }
+        self.desk.hit("crash.between-commits");
+        self.crash();
+    }
+
+    fn crash_before_commit(&mut self) {
+        self.desk.hit("crash.before-commit");
+        let Some((group, _)) = self.next_group(usize::MAX) else {
+            return;
+        };
+        let calls = self.process.store.calls();
+        self.process.store.fail_at(calls + 1, Fault::Before);
+        drop(self.process.store.commit(&group));
+        self.crash();
+    }
+
+    /// The commit is durable, and nobody hears of it.
+    fn crash_after_commit(&mut self) {
+        self.desk.hit("crash.after-commit");
+        let Some((group, _)) = self.next_group(1) else {
+            return;
+        };
+        drop(self.write(&group));
+        self.crash();
+    }
+
+    fn crash(&mut self) {
+        self.trace("crash".into());
+        self.desk.hang_up();
+        let rng = &mut self.rng;
+        // Some attempts of the dead process go on for a while and report to the next one.
+        self.world.retain(|_| rng.chance(50));
+        self.begin_life();
+    }
+
+    /// Everything decided is written, the store is closed in order.
+    fn stop_cleanly(&mut self) {
+        self.trace("clean stop".into());
+        self.desk.hit("stop.clean");
+        self.all_threads_return();
+        while self.process.take_batch() || !self.process.parcels.is_empty() {
+            self.commit_well();
+        }
+        self.world.retain(|_| false);
+        self.process.store.close().expect("memory closes");
+        self.desk.hang_up();
+        self.begin_life();
+    }
+
+    fn begin_life(&mut self) {
+        self.lives += 1;
+        let mut shape = Shape::random(&mut self.rng);
+        if self.faults.types && self.rng.chance(40) {
+            shape.has_flow = self.rng.chance(50);
+            shape.has_rare = self.rng.chance(50);
+            self.desk.hit("type.missing");
+        }
+        self.boot(shape);
+    }
+
+    fn boot(&mut self, shape: Shape) {
+        let mut ledger = self.desk.lock();
+        ledger.is_store_failing = false;
+        ledger.is_type_missing = !shape.has_flow;
+        drop(ledger);
+        self.trace(format!("life {} {shape:?}", self.lives));
+        self.process = Process::boot(self.lives, shape, &self.disk, &self.world);
+    }
+
+    /// The last build has everything.
+    pub fn register_everything(&mut self) {
+        let shape = self.process.shape;
+        if shape.has_flow && shape.has_rare {
+            return;
+        }
+        self.desk.hang_up();
+        self.lives += 1;
+        self.boot(Shape {
+            has_flow: true,
+            has_rare: true,
+            ..shape
+        });
+    }
+
+    /// A process that was shut out tries to write: with an old epoch, or an old version.
+    pub fn zombie_commit(&mut self) {
+        if !self.faults.zombies {
+            return;
+        }
+        let rows = self.disk.rows();
+        if rows.is_empty() {
+            return;
+        }
+        let mut row = rows[self.rng.index(rows.len())].clone();
+        let state = row.state;
+        let expect = match state.epoch {
+            Epoch(0) => Expect::At(state.version, Epoch(1)),
+            Epoch(epoch) => Expect::At(state.version, Epoch(epoch - 1)),
+        };
+        row.state.version.0 += 1;
+        let zombie = Commit {
+            id: CommitNo(u64::MAX - u64::from(self.lives)),
+            prev: state.head,
+            expect,
+            row,
+            blob: outlast_model::record::encode(&[]),
+            snapshot: None,
+        };
+        match self.disk.store.commit(&[zombie]) {
+            Err(CommitError::Conflict { .. }) => self.desk.hit("commit.zombie-refused"),
+            other => self.desk.violation(format!("a zombie's commit: {other:?}")),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Situations that must have happened somewhere in the seeds: a simulation that never gets into
+//! one of them is blind there, and its silence proves nothing.
+
+use std::collections::BTreeSet;
+
+/// Every situation.
+pub const ALL: &[&str] = &[
+    "activity.canceled",
+    "activity.completed",
+    "activity.failed",
+    "activity.timed-out",
+    "attempt.lost-with-its-process",
+    "attempt.reported-by-the-dead",
+    "attempt.reported-twice",
+    "attempt.retried",
+    "attempt.told-to-stop",
+    "cancel.buffered",
+    "clock.back",
+    "clock.forward",
+    "commit.group",
+    "commit.in-flight-two",
+    "commit.snapshot",
+    "commit.zombie-refused",
+    "crash.after-commit",
+    "crash.before-commit",
+    "crash.between-commits",
+    "describe.answered",
+    "epoch.raised",
+    "foreign-wake",
+    "heartbeat.recorded",
+    "instance.evicted",
+    "run.canceled",
+    "run.completed",
+    "run.failed",
+    "run.second-of-its-id",
+    "run.terminated",
+    "run.timed-out",
+    "run.unhandled-message",
+    "signal.buffered",
+    "signal.refused-closed",
+    "signal.repeated",
+    "slice.armed",
+    "slice.back-after-given-up",
+    "slice.fast",
+    "slice.first-after-crash",
+    "slice.given-up",
+    "slice.goes-slow",
+    "slice.mail-meanwhile",
+    "slice.panicked",
+    "slice.rebuild",
+    "slice.replayed",
+    "slice.taken-over",
+    "slot.none-free",
+    "snapshot.loaded",
+    "start.attached",
+    "start.refused",
+    "start.repeated",
+    "start.replaced-another",
+    "step.canceled",
+    "step.completed",
+    "step.failed",
+    "step.retried",
+    "stop.clean",
+    "store.failed-but-written",
+    "store.failed-not-written",
+    "store.full",
+    "task.quarantined",
+    "task.failed-again",
+    "timer.canceled",
+    "timer.fired",
+    "type.missing",
+    "undo",
+    "wait.answered",
+];
+
+/// Situations that happened.
+#[derive(Clone, Debug, Default)]
+pub struct Markers(pub BTreeSet<&'static str>);
+
+impl Markers {
+    pub fn hit(&mut self, name: &'static str) {
+        debug_assert!(ALL.contains(&name), "{name} is not in the list");
+        self.0.insert(name);
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.0.extend(other.0.iter().copied());
+    }
+
+    /// Those that never happened.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let never = ALL.iter().filter(|name| !self.0.contains(**name));
+        never.copied().collect()
+    }
+}

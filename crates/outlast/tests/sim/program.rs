@@ -1,0 +1,271 @@
+//! The interpreter of plans: the only workflow of the simulation. Its result says what it saw,
+//! so that a signal that is lost, doubled or out of order shows in the result of the run.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{join_all, select_all};
+use outlast_model::event::Started;
+use outlast_model::task::AttemptResult;
+use outlast_model::{Failure, Payload, Resolution, RetryPolicy, StepOptions};
+use outlast_runtime::{Context, MainFuture, MainOutcome, Operation, Program, StepCode};
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Call, Node, Plan};
+use super::rng::{Rng, hash};
+
+/// What a run saw, as its result says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Diary {
+    /// A digest of every outcome, number and time.
+    pub seen: u64,
+    /// Messages to the handler, in the order in which it was called.
+    pub logged: Vec<u64>,
+    /// Messages that were received, by name.
+    pub received: [Vec<u64>; 2],
+}
+
+/// The name under which results that are errors are kept.
+pub const FAILED: &str = "sim.Failed";
+/// What an injected panic says.
+pub const PANIC: &str = "sim: injected panic";
+
+thread_local! {
+    /// Chances in a hundred that workflow code panics before a durable call.
+    static PANICS: RefCell<(Rng, u64)> = RefCell::new((Rng::new(0), 0));
+}
+
+/// From now on workflow code of this thread panics so often.
+pub fn set_panics(seed: u64, percent: u64) {
+    PANICS.with_borrow_mut(|panics| *panics = (Rng::new(seed), percent));
+}
+
+fn maybe_panic() {
+    let is_due = PANICS.with_borrow_mut(|(rng, percent)| *percent > 0 && rng.chance(*percent));
+    if is_due {
+        std::panic::panic_any(PANIC.to_owned());
+    }
+}
+
+/// The interpreter.
+#[derive(Clone, Copy, Debug)]
+pub struct Interpreter;
+
+impl Program for Interpreter {
+    fn start(&self, ctx: Context, started: &Started) -> Result<MainFuture, Failure> {
+        let plan: Plan = started
+            .input
+            .decode()
+            .map_err(|e| Failure::application("sim.Plan", e.to_string()))?;
+        let code = Code {
+            ctx,
+            diary: Rc::default(),
+        };
+        code.handle_signals();
+        Ok(Box::pin(async move {
+            let ended = code.seq(plan.body).await;
+            let diary = code.diary.borrow().clone();
+            match ended {
+                Ok(()) => MainOutcome::Completed(encoded(&diary)),
+                Err(Stop::Failed) => {
+                    let text = serde_json::to_string(&diary).unwrap_or_default();
+                    MainOutcome::Failed(Failure::application(FAILED, text))
+                }
+                Err(Stop::Canceled) => MainOutcome::Canceled,
+            }
+        }))
+    }
+}
+
+pub fn encoded<T: Serialize>(value: &T) -> Payload {
+    Payload::encode(value).expect("plain data encodes")
+}
+
+/// Why a program ends early.
+enum Stop {
+    Failed,
+    Canceled,
+}
+
+type Walk = Pin<Box<dyn Future<Output = Result<(), Stop>>>>;
+
+#[derive(Clone)]
+struct Code {
+    ctx: Context,
+    diary: Rc<RefCell<Diary>>,
+}
+
+impl Code {
+    /// `log` is written down at once; `work` does something durable first.
+    fn handle_signals(&self) {
+        let code = self.clone();
+        self.ctx.on_signal(
+            "log".into(),
+            Rc::new(move |_, input| {
+                let value = input.decode::<u64>().unwrap_or(0);
+                code.diary.borrow_mut().logged.push(value);
+                Box::pin(async { Ok(()) })
+            }),
+        );
+        let code = self.clone();
+        self.ctx.on_signal(
+            "work".into(),
+            Rc::new(move |ctx, input| {
+                let value = input.decode::<u64>().unwrap_or(0);
+                let code = code.clone();
+                Box::pin(async move {
+                    let timer = ctx.timer(Duration::from_secs(value % 7)).await;
+                    code.note(&timer);
+                    Ok(())
+                })
+            }),
+        );
+    }
+
+    fn seq(&self, nodes: Vec<Node>) -> Walk {
+        let code = self.clone();
+        Box::pin(async move {
+            for node in nodes {
+                code.walk(node).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn walk(&self, node: Node) -> Walk {
+        let code = self.clone();
+        Box::pin(async move {
+            maybe_panic();
+            match node {
+                Node::Seq(nodes) => code.seq(nodes).await,
+                Node::Join(nodes) => {
+                    let ended = join_all(nodes.into_iter().map(|node| code.walk(node))).await;
+                    ended.into_iter().collect()
+                }
+                Node::Select(nodes) => {
+                    let walks = nodes.into_iter().map(|node| code.walk(node));
+                    let (ended, index, rest) = select_all(walks).await;
+                    drop(rest);
+                    code.digest(&[u8::try_from(index).unwrap_or(0)]);
+                    ended
+                }
+                Node::Shield(node) => {
+                    let inner = code.clone();
+                    code.ctx.shield(move || inner.walk(*node)).await
+                }
+                Node::Spawn(node) => {
+                    let branch = code.walk(*node);
+                    let _branch = code.ctx.spawn(Box::pin(async move {
+                        drop(branch.await);
+                    }));
+                    Ok(())
+                }
+                Node::Fail => Err(Stop::Failed),
+                leaf @ (Node::Activity(_)
+                | Node::Timer(_)
+                | Node::Step(_)
+                | Node::Recv(_)
+                | Node::Regret(_)
+                | Node::Detach(_)
+                | Node::Draw) => code.leaf(leaf).await,
+            }
+        })
+    }
+
+    async fn leaf(&self, node: Node) -> Result<(), Stop> {
+        let ctx = self.ctx;
+        match node {
+            Node::Activity(call) => self.outcome(self.activity(call).await),
+            Node::Timer(millis) => self.outcome(ctx.timer(Duration::from_millis(millis)).await),
+            Node::Step(attempts) => {
+                let options = StepOptions {
+                    retry: RetryPolicy::times(attempts),
+                };
+                self.outcome(ctx.step("step".into(), options, step_code()).await)
+            }
+            Node::Recv(second) => self.receive(second).await,
+            Node::Regret(call) => {
+                let operation = self.activity(call);
+                let pause = ctx.timer(Duration::from_millis(700)).await;
+                self.note(&pause);
+                operation.cancel();
+                self.outcome(operation.await)
+            }
+            Node::Detach(call) => {
+                self.activity(call).detach();
+                Ok(())
+            }
+            // The others are no leaves: `walk` has taken them.
+            Node::Draw
+            | Node::Fail
+            | Node::Seq(_)
+            | Node::Join(_)
+            | Node::Select(_)
+            | Node::Shield(_)
+            | Node::Spawn(_) => {
+                self.digest(&ctx.random().to_le_bytes());
+                self.digest(&ctx.now().0.to_le_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    fn activity(&self, call: Call) -> Operation {
+        let input = encoded(&self.diary.borrow().seen);
+        let operation = self
+            .ctx
+            .activity(call.activity_type().into(), input, call.options());
+        if !call.is_undone {
+            return operation;
+        }
+        let undo = outlast_model::ActivityOptions {
+            retry: RetryPolicy::times(2),
+            ..Default::default()
+        };
+        operation.undo("usual".into(), undo)
+    }
+
+    async fn receive(&self, second: bool) -> Result<(), Stop> {
+        let name = if second { "b" } else { "a" };
+        let received = self.ctx.recv(name.into()).await;
+        if let Resolution::Completed(input) = &received {
+            let value = input.decode::<u64>().unwrap_or(0);
+            self.diary.borrow_mut().received[usize::from(second)].push(value);
+        }
+        self.outcome(received)
+    }
+
+    /// A cancelled workflow ends at its next cancelled wait; other failures are only noted.
+    fn outcome(&self, resolution: Resolution) -> Result<(), Stop> {
+        self.note(&resolution);
+        match resolution {
+            Resolution::Canceled(_) if self.ctx.is_cancelled() => Err(Stop::Canceled),
+            Resolution::Canceled(_) | Resolution::Completed(_) | Resolution::Failed(..) => Ok(()),
+        }
+    }
+
+    fn note(&self, resolution: &Resolution) {
+        match resolution {
+            Resolution::Completed(payload) => self.digest(&payload.data),
+            Resolution::Failed(failure, state) => {
+                self.digest(failure.message.as_bytes());
+                self.digest(format!("{state:?}").as_bytes());
+            }
+            Resolution::Canceled(_) => self.digest(b"canceled"),
+        }
+    }
+
+    fn digest(&self, bytes: &[u8]) {
+        let mut diary = self.diary.borrow_mut();
+        diary.seen = hash(diary.seen.rotate_left(5), bytes);
+    }
+}
+
+/// The world decides how steps end; their code only has to be there.
+fn step_code() -> StepCode {
+    Arc::new(|| Box::pin(async { AttemptResult::Completed(Payload::null()) }))
+}
