@@ -326,7 +326,7 @@ fn resolve_step(
     decision: &mut Decision,
     now: Timestamp,
 ) -> Result<(), Error> {
-    if !run.is_slice_out() {
+    if !run.is_buffering() {
         decision.fact(run, Fact::StepResolved { seq, outcome })?;
         return news(run, decision, now);
     }

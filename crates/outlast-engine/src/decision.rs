@@ -54,15 +54,15 @@ impl Decision {
         self.push(run, Record::Fact(fact))
     }
 
-    /// Adds what came from outside: an event, or, while workflow code runs, a buffered one that
-    /// gets its number when the code is done.
+    /// Adds what came from outside: an event, or, while stimuli are buffered, one that gets its
+    /// number when workflow code is done.
     pub(crate) fn stimulus(
         &mut self,
         run: &mut Run,
         kind: EventKind,
         time: Timestamp,
     ) -> Result<(), Corrupt> {
-        if run.is_slice_out() {
+        if run.is_buffering() {
             return self.fact(
                 run,
                 Fact::Buffered {

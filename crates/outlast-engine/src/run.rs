@@ -310,6 +310,12 @@ impl Run {
         self.slice.is_some()
     }
 
+    /// Whether stimuli wait in the buffer: while workflow code runs, and after a crash in it until
+    /// it has run again, so that nothing overtakes what came before.
+    pub(crate) fn is_buffering(&self) -> bool {
+        self.slice.is_some() || !self.buffer.is_empty()
+    }
+
     /// Workflow code begins to run: from here stimuli are buffered. Returns the workflow's time,
     /// which never goes back.
     pub fn slice_begins(&mut self, clock: Timestamp) -> Timestamp {
