@@ -50,7 +50,7 @@ impl Inspector {
     /// # Errors
     /// [`Refusal::Unavailable`] when the file cannot be read.
     pub fn list(&self, filter: &ListFilter) -> Result<Vec<Summary>, Refusal> {
-        let rows = self.view.list(filter).map_err(read::unavailable)?;
+        let rows = self.view.list(filter).map_err(|e| read::unavailable(&e))?;
         Ok(rows.iter().map(read::summary).collect())
     }
 
@@ -117,11 +117,15 @@ impl Inspector {
 
     fn exactly(&self, text: &str) -> Result<Option<RunRow>, Refusal> {
         let newest = self.view.find(&WorkflowId::new(text), 1);
-        if let Some(row) = newest.map_err(read::unavailable)?.into_iter().next() {
+        if let Some(row) = newest
+            .map_err(|e| read::unavailable(&e))?
+            .into_iter()
+            .next()
+        {
             return Ok(Some(row));
         }
         match text.parse::<RunId>() {
-            Ok(id) => self.view.find_run(id).map_err(read::unavailable),
+            Ok(id) => self.view.find_run(id).map_err(|e| read::unavailable(&e)),
             Err(_) => Ok(None),
         }
     }
