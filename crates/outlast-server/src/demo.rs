@@ -10,6 +10,7 @@ mod shop;
 
 use std::path::PathBuf;
 
+use crate::chaos;
 use crate::stop::Stop;
 
 /// Where the demo keeps its runs unless told otherwise.
@@ -27,9 +28,31 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 20,
           value_parser = clap::value_parser!(u8).range(0..=95))]
     fail: u8,
+    /// Kill the worker process again and again, and judge what is left
+    #[arg(long)]
+    chaos: bool,
+    /// With --chaos: how often
+    #[arg(long, value_name = "K", requires = "chaos")]
+    kills: Option<u64>,
+    /// With --chaos: which moments; printed at the start of every run
+    #[arg(long, value_name = "S", requires = "chaos")]
+    seed: Option<u64>,
+    /// With --chaos: a fault that the judge must find
+    #[arg(long, value_name = "NAME", requires = "chaos", hide = true)]
+    planted: Option<chaos::Planted>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Stop> {
+    if args.chaos {
+        return chaos::run(&chaos::Plan {
+            db: args.db.clone(),
+            runs: args.runs,
+            kills: args.kills,
+            seed: args.seed,
+            fail: args.fail,
+            planted: args.planted,
+        });
+    }
     let path = args.db.clone().unwrap_or_else(|| PathBuf::from(FILE));
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(serve::serve(&path, args.runs, args.fail))

@@ -3,11 +3,15 @@
 //! Thin on purpose: every command is a module, every rule lives in the library. Exit codes are
 //! part of the contract, see [`stop`].
 
+mod bench;
+mod chaos;
 mod clock;
 mod demo;
 mod inspect;
+mod lot;
 mod out;
 mod stop;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -33,6 +37,14 @@ enum Command {
     Show(inspect::show::Args),
     /// Say why a run does not move, and what would help
     Why(inspect::why::Args),
+    /// Measure against a bare log on the same disk
+    Bench(bench::Args),
+    /// The process that a chaos run kills
+    #[command(hide = true)]
+    ChaosWorker(chaos::worker::Args),
+    /// The process that a chaos run believes
+    #[command(hide = true)]
+    ChaosLedger(chaos::ledger::Args),
 }
 
 fn main() -> ExitCode {
@@ -51,5 +63,8 @@ fn run(command: Command) -> Result<(), Stop> {
         Command::Ls(args) => inspect::ls::run(&args),
         Command::Show(args) => inspect::show::run(&args),
         Command::Why(args) => inspect::why::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::ChaosWorker(args) => chaos::worker::run(&args),
+        Command::ChaosLedger(args) => chaos::ledger::run(&args),
     }
 }

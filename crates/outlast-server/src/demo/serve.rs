@@ -9,7 +9,8 @@ use tokio::task::JoinSet;
 
 use super::order::{Order, charge, order, put_back, refund, reserve, ship};
 use super::progress::{Ended, Progress};
-use super::shop::{Shop, mix};
+use super::shop::Shop;
+use crate::lot::mix;
 use crate::out;
 use crate::stop::Stop;
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::lot::mix;
+
 /// One in so many cards is declined.
 const DECLINED: u64 = 12;
 
@@ -68,14 +70,6 @@ impl Shop {
     pub(crate) async fn take_a_moment(&self) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-}
-
-/// Numbers that look drawn by lot: splitmix64.
-pub(crate) fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

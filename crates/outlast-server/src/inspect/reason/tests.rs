@@ -16,7 +16,9 @@ fn description(waiting: Vec<Waiting>, cause: Option<TaskFailedCause>) -> Descrip
         since: Timestamp(900_000_000),
         attempts: 3,
         failure: Failure::panic("no such shelf"),
-        next_try: cause.is_transient().then_some(NOW.after(Duration::from_secs(4))),
+        next_try: cause
+            .is_transient()
+            .then_some(NOW.after(Duration::from_secs(4))),
     });
     Description {
         summary: Summary {
@@ -52,20 +54,38 @@ fn pending(due: Timestamp) -> Waiting {
 
 fn first(waiting: Vec<Waiting>, cause: Option<TaskFailedCause>) -> Answer {
     let answers = reasons(&description(waiting, cause), NOW, "--db x.db");
-    answers.into_iter().next().expect("an open run has a reason")
+    answers
+        .into_iter()
+        .next()
+        .expect("an open run has a reason")
 }
 
 #[test]
 fn what_a_run_waits_for_is_a_reason() {
     let site = Site::default();
     let cases = [
-        (pending(NOW.after(Duration::from_secs(5))), Reason::RetryBackOff),
+        (
+            pending(NOW.after(Duration::from_secs(5))),
+            Reason::RetryBackOff,
+        ),
         (pending(Timestamp(1)), Reason::ActivityPending),
-        (Waiting::Timer { seq: Seq(1), due: NOW, site: site.clone() }, Reason::Timer),
+        (
+            Waiting::Timer {
+                seq: Seq(1),
+                due: NOW,
+                site: site.clone(),
+            },
+            Reason::Timer,
+        ),
         (Waiting::Task, Reason::Task),
         (Waiting::Message, Reason::Message),
         (
-            Waiting::Step { seq: Seq(1), name: "x".into(), attempt: Attempt(1), site },
+            Waiting::Step {
+                seq: Seq(1),
+                name: "x".into(),
+                attempt: Attempt(1),
+                site,
+            },
             Reason::Step,
         ),
     ];
@@ -80,7 +100,11 @@ fn what_a_run_waits_for_is_a_reason() {
 fn a_back_off_names_the_last_error_and_the_next_try() {
     let answer = first(vec![pending(NOW.after(Duration::from_secs(5)))], None);
     assert!(answer.text.contains("in 5.0 s"), "{}", answer.text);
-    assert!(answer.text.contains("the bank did not answer"), "{}", answer.text);
+    assert!(
+        answer.text.contains("the bank did not answer"),
+        "{}",
+        answer.text
+    );
 }
 
 #[test]
@@ -104,8 +128,14 @@ fn an_ended_run_says_how() {
     let mut run = description(Vec::new(), None);
     run.summary.status = Status::Failed;
     run.summary.closed = Some(Timestamp(400_000_000));
-    run.outcome = Some(RunOutcome::Failed(Failure::application("", "the card was declined")));
+    run.outcome = Some(RunOutcome::Failed(Failure::application(
+        "",
+        "the card was declined",
+    )));
     let answers = reasons(&run, NOW, "--db x.db");
     let text = "it has ended (failed, 10 min ago): the card was declined";
-    assert_eq!(answers.iter().map(|a| a.text.as_str()).collect::<Vec<_>>(), [text]);
+    assert_eq!(
+        answers.iter().map(|a| a.text.as_str()).collect::<Vec<_>>(),
+        [text]
+    );
 }

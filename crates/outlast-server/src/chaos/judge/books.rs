@@ -1,0 +1,72 @@
+//! The ledger, sorted for questions.
+
+use std::collections::BTreeMap;
+
+use crate::chaos::record::{
+    Answer, Call, ChildNo, Effect, LedgerSeq, Line, Record, ReqNo, Request,
+};
+
+/// What became of an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fate {
+    pub(super) has_effect: bool,
+    pub(super) ended: Option<LedgerSeq>,
+    pub(super) failed: Option<LedgerSeq>,
+}
+
+/// The ledger, sorted for questions.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    pub(super) requests: BTreeMap<ReqNo, Request>,
+    pub(super) answers: BTreeMap<ReqNo, Answer>,
+    pub(super) begins: BTreeMap<LedgerSeq, Effect>,
+    pub(super) fates: BTreeMap<LedgerSeq, Fate>,
+    pub(super) kills: BTreeMap<ChildNo, LedgerSeq>,
+    pub(super) exits: BTreeMap<ChildNo, LedgerSeq>,
+}
+
+impl Books {
+    pub(super) fn new(lines: &[Line]) -> Self {
+        let mut books = Self::default();
+        for line in lines {
+            books.enter(line);
+        }
+        books
+    }
+
+    fn enter(&mut self, line: &Line) {
+        let seq = line.seq;
+        match &line.record {
+            Record::Req(request) => {
+                self.requests.insert(request.req, request.clone());
+            }
+            Record::Ack(req, answer) => {
+                self.answers.insert(*req, answer.clone());
+            }
+            Record::Begin(effect) => {
+                self.begins.insert(seq, effect.clone());
+            }
+            Record::Effect(begin) => self.fates.entry(*begin).or_default().has_effect = true,
+            Record::End(begin) => self.fates.entry(*begin).or_default().ended = Some(seq),
+            Record::Fail(begin) => self.fates.entry(*begin).or_default().failed = Some(seq),
+            Record::Start(_) => {}
+            Record::Kill(child, _) => {
+                self.kills.insert(*child, seq);
+            }
+            Record::Exit(child) => {
+                self.exits.insert(*child, seq);
+            }
+        }
+    }
+
+    pub(super) fn fate(&self, begin: LedgerSeq) -> Fate {
+        self.fates.get(&begin).copied().unwrap_or_default()
+    }
+
+    /// Whether this was ever asked of this trip.
+    pub(super) fn was_asked(&self, trip: &str, call: &Call) -> bool {
+        self.requests
+            .values()
+            .any(|r| r.trip == trip && r.call == *call)
+    }
+}
