@@ -8,6 +8,7 @@ use outlast_model::{Failure, Refusal, Timestamp, limits};
 
 use super::Shard;
 use super::visit::is_worth_retrying;
+use crate::batch::Batch;
 use crate::entry::{Arming, Entry, Slice};
 use crate::points;
 use crate::store::Boot;
@@ -90,6 +91,7 @@ impl Shard {
         );
         entry.arming = Arming::Unneeded;
         self.fail_without_slice(entry, TaskAnswer::Failed { cause, failure }, now);
+        self.is_no_suspect(entry.row.no);
         self.seal(entry, now);
     }
 
@@ -112,10 +114,21 @@ impl Shard {
     /// A slice of this run ended, whichever way.
     pub(super) fn slice_is_over(&mut self, entry: &mut Entry, _turn: u64) {
         entry.arming = Arming::Unneeded;
-        if self.suspect == Some(entry.row.no) {
-            self.suspect = None;
-            if let Some(next) = self.suspects.pop_front() {
-                self.enqueue_no(next);
+        self.is_no_suspect(entry.row.no);
+    }
+
+    /// This run's code does not run, or not any more: the next suspect may be tried. It holds the
+    /// place from here, so that the queue moves on even if it has nothing to run by now.
+    pub(super) fn is_no_suspect(&mut self, no: RunNo) {
+        if self.suspect != Some(no) {
+            return;
+        }
+        self.suspect = None;
+        while let Some(next) = self.suspects.pop_front() {
+            let entry = self.runs.get(&next);
+            if entry.is_some_and(|entry| entry.outcome.is_none() && entry.damage.is_none()) {
+                self.suspect = Some(next);
+                return self.enqueue_no(next);
             }
         }
     }
@@ -179,6 +192,12 @@ impl Shard {
         for ack in entry.acks {
             ack.refuse(refusal.clone());
         }
+        let effects = entry.decision.effects.into_iter();
+        let unsealed = Batch {
+            effects: effects.map(|effect| (entry.row.no, effect)).collect(),
+            ..Batch::default()
+        };
+        unsealed.refuse(&*self.parts.outlet, refusal);
         if entry.is_cached || entry.slice.is_some() {
             self.evictions.push_back(entry.row.run_id);
         }

@@ -108,6 +108,7 @@ impl Shard {
             self.evictions.push_back(entry.row.run_id);
             entry.is_cached = false;
         }
+        self.is_no_suspect(no);
         points::pass("commit.closing");
         entry.outcome = Some(outcome);
         self.closing.push_back((entry.row.state.head, no));
@@ -130,6 +131,7 @@ impl Shard {
             self.attempts_out = self.attempts_out.saturating_sub(1);
         }
         entry.run = None;
+        self.is_no_suspect(entry.row.no);
         self.enqueue(entry);
     }
 }
