@@ -17,8 +17,13 @@ pub(crate) fn unavailable(error: &ReadError) -> Refusal {
 
 /// A run's state.
 pub(crate) fn load(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, String> {
-    let loaded = store.load(no).map_err(|e| e.to_string())?;
-    fold(&loaded, shard)
+    bring(store, no, shard).map_err(|e| e.to_string())
+}
+
+/// A run's state; the error says whether the run is at fault or the store.
+pub(crate) fn bring(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, ReadError> {
+    let loaded = store.load(no)?;
+    fold(&loaded, shard).map_err(|reason| ReadError::Damaged { run: no, reason })
 }
 
 fn fold(loaded: &Loaded, shard: u32) -> Result<Run, String> {
@@ -37,8 +42,13 @@ fn fold(loaded: &Loaded, shard: u32) -> Result<Run, String> {
 
 /// A run's history.
 pub(crate) fn events(store: &dyn Store, no: RunNo) -> Result<Vec<Event>, String> {
-    let blobs = store.history(no).map_err(|e| e.to_string())?;
-    decode(&blobs)
+    recall(store, no).map_err(|e| e.to_string())
+}
+
+/// A run's history; the error says whether the run is at fault or the store.
+pub(crate) fn recall(store: &dyn Store, no: RunNo) -> Result<Vec<Event>, ReadError> {
+    let blobs = store.history(no)?;
+    decode(&blobs).map_err(|reason| ReadError::Damaged { run: no, reason })
 }
 
 fn decode(blobs: &[Vec<u8>]) -> Result<Vec<Event>, String> {
@@ -54,16 +64,15 @@ fn decode(blobs: &[Vec<u8>]) -> Result<Vec<Event>, String> {
 }
 
 /// The request that started a run.
-pub(crate) fn start_request_id(store: &dyn Store, no: RunNo) -> Option<RequestId> {
-    let blobs = store.history(no).ok()?;
-    let first = record::decode(blobs.first()?).ok()?;
-    match first.first()? {
-        Record::Event(Event {
-            kind: EventKind::Started(started),
-            ..
-        }) => started.request_id.clone(),
-        Record::Event(_) | Record::Fact(_) => None,
-    }
+pub(crate) fn start_request_id(store: &dyn Store, no: RunNo) -> Result<Option<RequestId>, Refusal> {
+    let events = recall(store, no).map_err(|e| unavailable(&e))?;
+    Ok(events.into_iter().next().and_then(|first| {
+        if let EventKind::Started(started) = first.kind {
+            started.request_id
+        } else {
+            None
+        }
+    }))
 }
 
 /// The row of a run that is not open in memory.
@@ -88,16 +97,25 @@ pub(crate) fn row_of(store: &dyn Store, run: &RunRef) -> Result<RunRow, Refusal>
     }
 }
 
-/// Why a message to a run that is not open is refused.
-pub(crate) fn not_open(store: &dyn Store, run: &RunRef) -> Refusal {
-    match row_of(store, run) {
-        Ok(row) => Refusal::RunClosed {
-            workflow_id: row.workflow_id,
-            run_id: row.run_id,
-            status: row.state.status,
-        },
-        Err(refusal) => refusal,
+/// The answer to a message for a run that is not open: refused, unless the same request had its
+/// effect before the end.
+pub(crate) fn not_open(
+    store: &dyn Store,
+    run: &RunRef,
+    request_id: Option<&RequestId>,
+) -> Result<(), Refusal> {
+    let row = row_of(store, run)?;
+    if request_id.is_some() {
+        let ended = bring(store, row.no, 0).map_err(|e| unavailable(&e))?;
+        if ended.has_seen(request_id) {
+            return Ok(());
+        }
     }
+    Err(Refusal::RunClosed {
+        workflow_id: row.workflow_id,
+        run_id: row.run_id,
+        status: row.state.status,
+    })
 }
 
 /// How a run ended.

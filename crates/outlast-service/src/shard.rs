@@ -10,6 +10,7 @@
 
 mod attempt;
 mod intake;
+mod late;
 mod missing;
 mod recover;
 mod seal;

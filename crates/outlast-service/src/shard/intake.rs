@@ -6,7 +6,7 @@ use outlast_model::id::{Epoch, Version};
 use outlast_model::start::{ReusePolicy, StartReply, StartRequest};
 use outlast_model::task::{AttemptKind, AttemptOutcome, RunNo};
 use outlast_model::view::{Description, RunOutcome, RunRef};
-use outlast_model::{Refusal, Status, Timestamp};
+use outlast_model::{Refusal, RequestId, Status, Timestamp};
 
 use super::Shard;
 use crate::entry::{Entry, Letter};
@@ -116,27 +116,9 @@ impl Shard {
         request: &StartRequest,
         store: &dyn Store,
     ) -> Result<Option<(Existing, RunNo)>, Refusal> {
-        let same = |id: Option<&outlast_model::RequestId>| {
-            request.request_id.is_some() && request.request_id.as_ref() == id
-        };
-        if let Some(no) = self.open_ids.get(&request.workflow_id).copied() {
-            let entry = self.runs.get(&no);
-            let found = entry.map(|entry| {
-                let is_same_request = match &entry.run {
-                    Some(run) => same(run.started().request_id.as_ref()),
-                    None => same(read::start_request_id(store, no).as_ref()),
-                };
-                let (run_id, status) = (entry.row.run_id, Status::Running);
-                (
-                    Existing {
-                        run_id,
-                        status,
-                        is_same_request,
-                    },
-                    no,
-                )
-            });
-            return Ok(found);
+        let open = self.open_ids.get(&request.workflow_id).copied();
+        if let Some(entry) = open.and_then(|no| self.runs.get(&no)) {
+            return Ok(Some(standing(request, entry, Status::Running, store)?));
         }
         if request.request_id.is_none() && request.reuse == ReusePolicy::AllowDuplicate {
             return Ok(None);
@@ -149,47 +131,27 @@ impl Shard {
         request: &StartRequest,
         store: &dyn Store,
     ) -> Result<Option<(Existing, RunNo)>, Refusal> {
-        let is_same = |id: Option<outlast_model::RequestId>| {
-            request.request_id.is_some() && request.request_id == id
-        };
         // Ended, but not durable yet: the store does not know.
-        let closing = self
-            .closing
-            .iter()
-            .rev()
-            .filter_map(|(_, no)| self.runs.get(no));
+        let closing = self.closing.iter().filter_map(|(_, no)| self.runs.get(no));
         let unwritten = closing
             .filter(|e| e.row.workflow_id == request.workflow_id)
             .max_by_key(|e| e.row.no);
         if let Some(entry) = unwritten {
-            let id = entry
-                .run
-                .as_ref()
-                .and_then(|r| r.started().request_id.clone());
             let status = entry.row.state.status;
-            let existing = Existing {
-                run_id: entry.row.run_id,
-                status,
-                is_same_request: is_same(id),
-            };
-            return Ok(Some((existing, entry.row.no)));
+            return Ok(Some(standing(request, entry, status, store)?));
         }
         let rows = store
             .find(&request.workflow_id, 1)
             .map_err(|e| read::unavailable(&e))?;
-        Ok(rows.into_iter().next().map(|row| {
-            let is_same_request =
-                request.request_id.is_some() && is_same(read::start_request_id(store, row.no));
-            let (run_id, status) = (row.run_id, row.state.status);
-            (
-                Existing {
-                    run_id,
-                    status,
-                    is_same_request,
-                },
-                row.no,
-            )
-        }))
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let existing = Existing {
+            run_id: row.run_id,
+            status: row.state.status,
+            is_same_request: is_same(request, || read::start_request_id(store, row.no))?,
+        };
+        Ok(Some((existing, row.no)))
     }
 
     fn attach(
@@ -264,7 +226,7 @@ impl Shard {
         store: &dyn Store,
     ) {
         let Some(no) = self.open(run) else {
-            return reply(Err(read::not_open(store, run)));
+            return self.too_late_for(run, &input, reply, store);
         };
         if let Input::Terminate { reason } = input {
             // Never queues: a stuck or busy run can always be ended.
@@ -382,6 +344,35 @@ impl Shard {
             }),
         }
     }
+}
+
+/// How the run of an entry stands in the way of a start.
+fn standing(
+    request: &StartRequest,
+    entry: &Entry,
+    status: Status,
+    store: &dyn Store,
+) -> Result<(Existing, RunNo), Refusal> {
+    let no = entry.row.no;
+    let is_same_request = is_same(request, || match &entry.run {
+        Some(run) => Ok(run.started().request_id.clone()),
+        None => read::start_request_id(store, no),
+    })?;
+    let run_id = entry.row.run_id;
+    let existing = Existing {
+        run_id,
+        status,
+        is_same_request,
+    };
+    Ok((existing, no))
+}
+
+/// Whether this very request started the run. Nothing is read for a request without an id.
+fn is_same(
+    request: &StartRequest,
+    started_by: impl FnOnce() -> Result<Option<RequestId>, Refusal>,
+) -> Result<bool, Refusal> {
+    Ok(request.request_id.is_some() && request.request_id == started_by()?)
 }
 
 fn new_row(no: RunNo, request: &StartRequest, now: Timestamp) -> RunRow {

@@ -11,7 +11,7 @@ use super::visit::wants_task;
 use crate::entry::{Arming, Entry, Letter, Path, Slice};
 use crate::points;
 use crate::read;
-use crate::store::Store;
+use crate::store::{ReadError, Store};
 
 /// Whose thread answered a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ impl Shard {
             && self.has_type(run);
         let needs_history = run.has_history() && !entry.is_cached;
         if !is_task && !is_rebuild {
+            self.is_no_suspect(entry.row.no);
             self.seal(entry, now);
             return None;
         }
@@ -60,9 +61,8 @@ impl Shard {
         let path = if is_task { Path::Slow } else { Path::Rebuild };
         let history = match self.history(entry, needs_history, store) {
             Ok(history) => history,
-            Err(reason) => {
-                entry.damage = Some(reason);
-                self.enqueue(entry);
+            Err(error) => {
+                self.unread(entry, &error, now);
                 return None;
             }
         };
@@ -82,11 +82,11 @@ impl Shard {
         entry: &Entry,
         is_needed: bool,
         store: &dyn Store,
-    ) -> Result<Option<Vec<Event>>, String> {
+    ) -> Result<Option<Vec<Event>>, ReadError> {
         if !is_needed {
             return Ok(None);
         }
-        read::events(store, entry.row.no).map(Some)
+        read::recall(store, entry.row.no).map(Some)
     }
 
     fn hand_out(
@@ -196,6 +196,9 @@ impl Shard {
         if std::mem::take(&mut entry.decision.round_again) {
             entry.is_cached = false;
             entry.rounds += u32::from(is_closing);
+            // The worker forgot the code of steps with the end that did not come.
+            let run = entry.run.as_ref();
+            entry.needs_instance |= run.is_some_and(|run| run.steps().next().is_some());
         }
         if is_back {
             self.hand_out_steps(entry, now);

@@ -1,16 +1,22 @@
 //! One run's turn: bring it into memory, apply what waits, and give its code a slice if there is
 //! something to see.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use outlast_engine::{Error, Input, Run, apply, workflow_task};
 use outlast_model::Timestamp;
 use outlast_model::event::TaskFailedCause;
 use outlast_model::task::{RunNo, WorkflowTask};
 
 use super::Shard;
-use crate::entry::{Entry, Path};
+use crate::entry::{Entry, Letter, Path};
 use crate::points;
 use crate::read;
-use crate::store::Store;
+use crate::store::{ReadError, Store};
+
+/// How long a run that the store could not give waits before it is asked for again.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 
 impl Shard {
     pub(super) fn visit(
@@ -46,7 +52,7 @@ impl Shard {
             }
             None => {}
         }
-        if entry.run.is_none() && !self.bring_in(entry, store) {
+        if entry.run.is_none() && !self.bring_in(entry, now, store) {
             return None;
         }
         self.recover(entry, now);
@@ -66,21 +72,42 @@ impl Shard {
     }
 
     /// Loads the run's state. `false`: it goes on later, or it cannot be read.
-    fn bring_in(&mut self, entry: &mut Entry, store: &dyn Store) -> bool {
+    fn bring_in(&mut self, entry: &mut Entry, now: Timestamp, store: &dyn Store) -> bool {
         if !self.is_durable(entry.row.state.head) {
             self.deferred.push((entry.row.state.head, entry.row.no));
             return false;
         }
-        match read::load(store, entry.row.no, self.parts.index) {
+        match read::bring(store, entry.row.no, self.parts.index) {
             Ok(run) => {
                 points::pass("run.loaded");
                 entry.run = Some(run);
                 true
             }
-            Err(reason) => {
-                entry.damage = Some(reason);
-                self.refuse_letters(entry);
+            Err(error) => {
+                self.unread(entry, &error, now);
                 false
+            }
+        }
+    }
+
+    /// The run could not be read. Damage stays; a store that failed is asked again later.
+    pub(super) fn unread(&mut self, entry: &mut Entry, error: &ReadError, now: Timestamp) {
+        match error {
+            ReadError::Damaged { .. } | ReadError::Missing => {
+                entry.damage = Some(error.to_string());
+                self.refuse_letters(entry);
+            }
+            ReadError::Failed { .. } => {
+                let refusal = read::unavailable(error);
+                // Only callers can ask again; outcomes of attempts come once.
+                let (asked, kept) = std::mem::take(&mut entry.mailbox)
+                    .into_iter()
+                    .partition(|letter| letter.reply.is_some());
+                entry.mailbox = kept;
+                refuse(asked, &refusal);
+                let again = now.after(READ_AGAIN);
+                let wake = entry.armed_wake.map_or(again, |wake| wake.min(again));
+                self.arm(entry, Some(wake));
             }
         }
     }
@@ -139,7 +166,7 @@ impl Shard {
         let Some(mut entry) = self.runs.remove(&no) else {
             return;
         };
-        if entry.run.is_none() && !self.bring_in(&mut entry, store) {
+        if entry.run.is_none() && !self.bring_in(&mut entry, now, store) {
             // Not readable now: it stays in the mailbox and is applied when it is.
             let input = Input::Terminate { reason };
             entry
@@ -173,11 +200,11 @@ impl Shard {
                 status: entry.row.state.status,
             },
         };
-        for letter in entry.mailbox.drain(..) {
-            if let Some(reply) = letter.reply {
-                reply(Err(refusal.clone()));
-            }
+        let mut letters = std::mem::take(&mut entry.mailbox);
+        if entry.damage.is_none() {
+            letters = self.answer_repeated(entry, letters);
         }
+        refuse(letters, &refusal);
         if entry.damage.is_some() {
             for ack in entry.acks.drain(..) {
                 ack.refuse(refusal.clone());
@@ -187,6 +214,12 @@ impl Shard {
                 wait(Err(refusal.clone()));
             }
         }
+    }
+}
+
+fn refuse(letters: VecDeque<Letter>, refusal: &outlast_model::Refusal) {
+    for reply in letters.into_iter().filter_map(|letter| letter.reply) {
+        reply(Err(refusal.clone()));
     }
 }
 
