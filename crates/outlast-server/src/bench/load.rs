@@ -162,6 +162,8 @@ pub(super) struct Done {
     pub(super) commits: u64,
     pub(super) events: u64,
     pub(super) mean_bytes: usize,
+    /// CPU time of the whole process, the client included.
+    pub(super) cpu_us: f64,
 }
 
 pub(super) async fn open(place: &Place, name: &str) -> Result<App> {
@@ -195,9 +197,10 @@ pub(super) async fn round(place: &Place, load: Load, round: usize, seconds: f64)
     let warm_up = seconds / 4.0;
     drive(&app, load, warm_up).await?;
     let before = app.written().1;
-    let begun = now();
+    let (begun, cpu) = (now(), crate::usage::cpu_us());
     let latencies = drive(&app, load, seconds).await?;
     let seconds = begun.elapsed().as_secs_f64();
+    let cpu_us = crate::usage::cpu_us() - cpu;
     let commits = app.written().1 - before;
     let newest = app
         .list(outlast::ListFilter {
@@ -217,6 +220,7 @@ pub(super) async fn round(place: &Place, load: Load, round: usize, seconds: f64)
         commits,
         events,
         mean_bytes,
+        cpu_us,
     })
 }
 

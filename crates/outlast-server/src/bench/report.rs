@@ -56,7 +56,10 @@ impl Line {
             ceiling_per_second: of(&|r| r.ceiling),
             ratio: of(&ratio),
             commits_per_workflow: of(&|r| r.done.commits as f64 / r.done.workflows.max(1) as f64),
-            more: Vec::new(),
+            more: vec![(
+                "cpu_us",
+                of(&|r| r.done.cpu_us / r.done.workflows.max(1) as f64),
+            )],
         }
     }
 }
