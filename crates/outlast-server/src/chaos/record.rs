@@ -15,7 +15,7 @@ pub(crate) struct ReqNo(pub(crate) u64);
 pub(crate) struct LedgerSeq(pub(crate) u64);
 
 /// What a client of the library does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Call {
     /// Starts the run.

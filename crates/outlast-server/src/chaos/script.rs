@@ -94,7 +94,7 @@ impl Script {
             2 => Call::Terminate,
             _ => Call::Finish,
         };
-        if (lot >> 8) % 2 == 0 {
+        if (lot >> 8).is_multiple_of(2) {
             vec![end, self.add()]
         } else {
             vec![end]

@@ -1,6 +1,6 @@
 //! The ledger, sorted for questions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chaos::record::{
     Answer, Call, ChildNo, Effect, LedgerSeq, Line, Record, ReqNo, Request,
@@ -20,6 +20,9 @@ pub(super) struct Books {
     pub(super) requests: BTreeMap<ReqNo, Request>,
     pub(super) answers: BTreeMap<ReqNo, Answer>,
     pub(super) begins: BTreeMap<LedgerSeq, Effect>,
+    /// The last attempt of each activity or step of a run.
+    last: BTreeMap<(String, String), LedgerSeq>,
+    asked: BTreeSet<(String, Call)>,
     pub(super) fates: BTreeMap<LedgerSeq, Fate>,
     pub(super) kills: BTreeMap<ChildNo, LedgerSeq>,
     pub(super) exits: BTreeMap<ChildNo, LedgerSeq>,
@@ -38,12 +41,16 @@ impl Books {
         let seq = line.seq;
         match &line.record {
             Record::Req(request) => {
+                let asked = (request.trip.clone(), request.call.clone());
+                self.asked.insert(asked);
                 self.requests.insert(request.req, request.clone());
             }
             Record::Ack(req, answer) => {
                 self.answers.insert(*req, answer.clone());
             }
             Record::Begin(effect) => {
+                let key = (effect.run.clone(), effect.name.clone());
+                self.last.insert(key, seq);
                 self.begins.insert(seq, effect.clone());
             }
             Record::Effect(begin) => self.fates.entry(*begin).or_default().has_effect = true,
@@ -63,10 +70,14 @@ impl Books {
         self.fates.get(&begin).copied().unwrap_or_default()
     }
 
+    /// Whether another attempt of the same began after this one.
+    pub(super) fn has_later(&self, begin: LedgerSeq, effect: &Effect) -> bool {
+        let key = (effect.run.clone(), effect.name.clone());
+        self.last.get(&key).is_some_and(|last| *last > begin)
+    }
+
     /// Whether this was ever asked of this trip.
     pub(super) fn was_asked(&self, trip: &str, call: &Call) -> bool {
-        self.requests
-            .values()
-            .any(|r| r.trip == trip && r.call == *call)
+        self.asked.contains(&(trip.to_owned(), call.clone()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outlast_model::{Event, EventKind, Payload, Resolution, Seq, Status, grammar};
+use outlast_model::{EventKind, Payload, Resolution, Seq, Status, grammar};
 
 use super::books::Books;
 use super::{Findings, RunFacts, Wrong};
@@ -44,19 +44,23 @@ pub(super) fn check(books: &Books, runs: &[RunFacts], findings: &mut Findings) {
 
 /// The values of all messages in the history, in order.
 pub(super) fn values(run: &RunFacts) -> Vec<u64> {
-    let value = |event: &Event| match &event.kind {
-        EventKind::Signaled { name, input, .. } if name.as_str() == "add" => input.decode().ok(),
-        _ => None,
-    };
-    run.events.iter().filter_map(value).collect()
+    let mut values = Vec::new();
+    for event in &run.events {
+        if let EventKind::Signaled { name, input, .. } = &event.kind
+            && name.as_str() == "add"
+        {
+            values.extend(input.decode::<u64>().ok());
+        }
+    }
+    values
 }
 
 /// What a completed run returned.
 pub(super) fn digest(run: &RunFacts) -> Option<Digest> {
-    match &run.events.last()?.kind {
-        EventKind::Completed { result } => result.decode().ok(),
-        _ => None,
+    if let EventKind::Completed { result } = &run.events.last()?.kind {
+        return result.decode().ok();
     }
+    None
 }
 
 /// Every message was sent by somebody, and is there once.
@@ -90,34 +94,30 @@ fn successes(run: &RunFacts) -> Vec<Success> {
     let mut scheduled = BTreeMap::new();
     let mut found = Vec::new();
     for event in &run.events {
-        match &event.kind {
-            EventKind::ActivityScheduled(a) => {
-                scheduled.insert(a.seq, (a.activity_type.to_string(), a.input.clone()));
-            }
-            EventKind::ActivityCompleted { seq, result } => {
-                let Some((name, input)) = scheduled.remove(seq) else {
-                    continue;
-                };
-                let (seq, mark) = (*seq, result.decode().ok());
-                found.push(Success {
-                    name,
-                    seq,
-                    input: Some(input),
-                    mark,
-                });
-            }
-            EventKind::StepRecorded(step) => {
-                if let Resolution::Completed(result) = &step.outcome {
-                    let (name, seq) = (step.name.to_string(), step.seq);
-                    found.push(Success {
-                        name,
-                        seq,
-                        input: None,
-                        mark: result.decode().ok(),
-                    });
-                }
-            }
-            _ => {}
+        if let EventKind::ActivityScheduled(a) = &event.kind {
+            scheduled.insert(a.seq, (a.activity_type.to_string(), a.input.clone()));
+        } else if let EventKind::ActivityCompleted { seq, result } = &event.kind
+            && let Some((name, input)) = scheduled.remove(seq)
+        {
+            let (seq, mark) = (*seq, result.decode().ok());
+            let input = Some(input);
+            found.push(Success {
+                name,
+                seq,
+                input,
+                mark,
+            });
+        } else if let EventKind::StepRecorded(step) = &event.kind
+            && let Resolution::Completed(result) = &step.outcome
+        {
+            let (name, seq) = (step.name.to_string(), step.seq);
+            let (input, mark) = (None, result.decode().ok());
+            found.push(Success {
+                name,
+                seq,
+                input,
+                mark,
+            });
         }
     }
     found
@@ -139,11 +139,7 @@ fn happened(books: &Books, run: &RunFacts, success: &Success, findings: &mut Fin
     if !fate.has_effect || fate.ended.is_none() {
         findings.note(Wrong::Lost, format!("{what} succeeded without its effect"));
     }
-    let later = books.begins.range(LedgerSeq(begin.0 + 1)..);
-    if later
-        .clone()
-        .any(|(_, e)| e.run == effect.run && e.name == effect.name)
-    {
+    if books.has_later(begin, effect) {
         findings.note(
             Wrong::Duplicated,
             format!("{what} began again after its success"),

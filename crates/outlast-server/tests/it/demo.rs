@@ -1,0 +1,50 @@
+//! `outlast demo`.
+
+use crate::support::Room;
+
+#[test]
+fn the_demo_ends_by_itself_and_sums_up() {
+    let room = Room::new("demo");
+    let told = room.run("demo --runs 20").ok();
+    assert!(told.contains("completed 18, failed 2"), "{told}");
+    assert!(told.contains("outlast ls --db outlast-demo.db"), "{told}");
+    assert!(room.path().join("outlast-demo.db").exists());
+}
+
+#[test]
+fn a_second_demo_takes_new_orders_on_the_same_file() {
+    let room = Room::new("demo-again");
+    room.run("demo --runs 3 --db a.db").ok();
+    room.run("demo --runs 3 --db a.db").ok();
+    let runs = room.run("ls --db a.db -o json").json();
+    assert_eq!(runs.as_array().map(Vec::len), Some(6));
+}
+
+#[test]
+fn a_killed_demo_carries_on_where_it_was() {
+    let room = Room::new("demo-killed");
+    let demo = room.spawn("demo --db a.db --runs 1000000");
+    // Its runs are seen from outside while it lives.
+    room.until("ls --db a.db --status running", |ls| {
+        ls.stdout().lines().count() > 1
+    });
+    drop(demo);
+    let open = room.run("ls --db a.db --status running -o json").json();
+    let open = open.as_array().map_or(0, Vec::len);
+    assert!(open > 0);
+    let told = room.run("demo --db a.db --runs 1").ok();
+    assert!(told.contains("open orders of an earlier process"), "{told}");
+    let left = room.run("ls --db a.db --status running -o json").json();
+    assert_eq!(left.as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn a_file_has_one_owner_and_the_second_hears_who() {
+    let room = Room::new("demo-owner");
+    let demo = room.spawn("demo --db a.db");
+    room.until("ls --db a.db", |ls| ls.code() == Some(0));
+    let second = room.run("demo --db a.db --runs 1");
+    assert_eq!(second.code(), Some(6));
+    assert!(second.stderr().contains("is in use by process"));
+    drop(demo);
+}

@@ -1,0 +1,6 @@
+//! The binary from outside: what it prints, how it ends, what it leaves behind.
+
+mod chaos;
+mod demo;
+mod inspect;
+mod support;
