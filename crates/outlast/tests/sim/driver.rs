@@ -44,7 +44,7 @@ impl Faults {
             zombies: rng.chance(50),
             types: rng.chance(25),
             workflows: rng.range(1, 3) as usize,
-            steps: rng.range(30, 140),
+            steps: rng.range(30, 300),
         }
     }
 }
@@ -339,6 +339,7 @@ impl Simulation {
         self.process.is_written()
             && self.process.shard.open_runs() == 0
             && self.world.running().is_empty()
+            && self.desk.unanswered().is_empty()
             && self
                 .disk
                 .rows()

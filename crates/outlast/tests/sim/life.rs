@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use outlast_model::event::TaskFailedCause;
 use outlast_model::id::Epoch;
-use outlast_model::task::{TaskAnswer, WorkflowTask};
-use outlast_model::{Failure, Refusal};
+use outlast_model::task::{AttemptKind, TaskAnswer, WorkflowTask};
+use outlast_model::{EventKind, Failure, Record, Refusal};
 use outlast_runtime::Unwatched;
 use outlast_service::batch::Batch;
 use outlast_service::faulty::Fault;
-use outlast_service::shard::Driver;
+use outlast_service::shard::{Driver, Turn};
 use outlast_service::store::{Commit, CommitError, CommitNo, Expect, Store};
 use outlast_worker::slices::Done;
 
+use super::disk::event;
 use super::driver::Simulation;
 use super::process::{Process, Shape, Stuck, incarnation};
 use super::program::PANIC;
@@ -289,20 +290,25 @@ impl Simulation {
         self.judge_steps();
     }
 
-    /// A step that begins must find its code, unless its run has ended ahead of the disk.
+    /// A step that begins must find its code, unless it is told to stop at once, or its run has
+    /// ended, or tried to, ahead of the disk.
     fn judge_steps(&mut self) {
+        let running = self.world.running();
         for begun in self.world.take_fresh() {
-            let is_step = begun.token.kind == outlast_model::task::AttemptKind::Step;
+            let token = begun.token;
             let has_code = self
                 .process
                 .slices
-                .step_code(begun.run_id, begun.token.seq)
+                .step_code(begun.run_id, token.seq)
                 .is_some();
-            let audit = self.process.shard.audit(begun.token.run);
+            let audit = self.process.shard.audit(token.run);
             let is_open = audit.is_some_and(|audit| audit.row.state.status.is_open());
-            if is_step && !has_code && is_open && begun.stop.is_none() {
+            let now = running.iter().find(|running| running.token == token);
+            let is_told = now.is_none_or(|running| running.stop.is_some());
+            let is_round = self.disk.has(token.run, is_unhandled);
+            if token.kind == AttemptKind::Step && !has_code && is_open && !is_told && !is_round {
                 self.desk
-                    .violation(format!("{:?} began without its code", begun.token));
+                    .violation(format!("{token:?} began without its code"));
             }
         }
     }
@@ -365,11 +371,29 @@ impl Simulation {
         if !self.faults.crashes {
             return;
         }
-        if self.rng.chance(20) {
-            return self.stop_cleanly();
+        match self.rng.below(10) {
+            0 | 1 => return self.stop_cleanly(),
+            2 => return self.crash_in_slices(),
+            _ => {}
         }
         self.desk.hit("crash.between-commits");
         self.crash();
+    }
+
+    /// The process dies in the first slice it runs, and so does the next one.
+    fn crash_in_slices(&mut self) {
+        for _ in 0..self.rng.range(2, 7) {
+            for _ in 0..6 {
+                let now = self.now;
+                let turn = self.process.shard.next(now, &self.process.store);
+                if matches!(turn, Some(Turn::Task(_))) {
+                    break;
+                }
+                self.process.take_batch();
+                self.commit_well();
+            }
+            self.crash();
+        }
     }
 
     fn crash_before_commit(&mut self) {
@@ -480,4 +504,11 @@ impl Simulation {
             other => self.desk.violation(format!("a zombie's commit: {other:?}")),
         }
     }
+}
+
+fn is_unhandled(record: &Record) -> bool {
+    let cause = TaskFailedCause::UnhandledCommand;
+    event(record).is_some_and(|event| {
+        matches!(&event.kind, EventKind::TaskFailed { cause: found, .. } if *found == cause)
+    })
 }
