@@ -112,7 +112,7 @@ impl Simulation {
                 .chance(15)
                 .then(|| Duration::from_secs(rng.range(10, 4_000))),
         };
-        self.trace(format!("start {workflow_id}: {plan:?}"));
+        self.trace(&format!("start {workflow_id}: {plan:?}"));
         self.clients.starts.push((workflow_id, request.clone()));
         request
     }
@@ -125,7 +125,7 @@ impl Simulation {
         if request.request_id.is_some() {
             self.desk.hit("start.repeated");
         }
-        self.trace(format!("start {} again", request.workflow_id));
+        self.trace(&format!("start {} again", request.workflow_id));
         request
     }
 
@@ -198,7 +198,7 @@ impl Simulation {
             value,
             ..
         } = sent;
-        self.trace(format!("signal {workflow_id} {name} {value}"));
+        self.trace(&format!("signal {workflow_id} {name} {value}"));
         let reply = self
             .desk
             .ask(workflow_id, Call::Signal(*value), |()| Said::Done);
@@ -213,7 +213,7 @@ impl Simulation {
 
     pub fn cancel(&mut self) {
         let workflow_id = self.workflow();
-        self.trace(format!("cancel {workflow_id}"));
+        self.trace(&format!("cancel {workflow_id}"));
         let reply = self.desk.ask(&workflow_id, Call::Cancel, |()| Said::Done);
         let number = self.clients.next();
         let input = Input::Cancel {
@@ -226,7 +226,7 @@ impl Simulation {
 
     pub fn terminate(&mut self) {
         let workflow_id = self.workflow();
-        self.trace(format!("terminate {workflow_id}"));
+        self.trace(&format!("terminate {workflow_id}"));
         let reply = self
             .desk
             .ask(&workflow_id, Call::Terminate, |()| Said::Done);
@@ -243,7 +243,7 @@ impl Simulation {
     }
 
     fn retry_one(&mut self, workflow_id: &WorkflowId) {
-        self.trace(format!("retry {workflow_id}"));
+        self.trace(&format!("retry {workflow_id}"));
         let reply = self.desk.ask(workflow_id, Call::Retry, |()| Said::Done);
         let run = RunRef::newest(workflow_id.clone());
         let input = Input::Retry;
@@ -252,7 +252,7 @@ impl Simulation {
 
     pub fn wait(&mut self) {
         let workflow_id = self.workflow();
-        self.trace(format!("wait {workflow_id}"));
+        self.trace(&format!("wait {workflow_id}"));
         let reply = self.desk.ask(&workflow_id, Call::Wait, Said::Closed);
         let run = RunRef::newest(workflow_id);
         self.accept(Mail::Wait { run, reply });

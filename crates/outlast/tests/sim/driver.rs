@@ -105,7 +105,7 @@ impl Simulation {
             is_told,
         };
         let (faults, shape) = (simulation.faults, simulation.process.shape);
-        simulation.trace(format!("{faults:?} {shape:?}"));
+        simulation.trace(&format!("{faults:?} {shape:?}"));
         simulation
     }
 
@@ -133,7 +133,7 @@ impl Simulation {
 
     /// Writes down what happens: part of the hash, and printed on demand.
     #[expect(clippy::print_stderr, reason = "a seed is told to a person")]
-    pub fn trace(&mut self, line: String) {
+    pub fn trace(&mut self, line: &str) {
         self.hash = hash(self.hash, line.as_bytes());
         if self.is_told {
             eprintln!("[{}] {line}", self.now);
@@ -196,7 +196,7 @@ impl Simulation {
         match self.process.shard.next(now, &self.process.store) {
             None => false,
             Some(Turn::Evict(run_id)) => {
-                self.trace(format!("evict {run_id}"));
+                self.trace(&format!("evict {run_id}"));
                 self.process.slices.evict(run_id);
                 true
             }
@@ -227,7 +227,7 @@ impl Simulation {
             self.desk.hit("attempt.reported-by-the-dead");
         }
         let token = attempt.token;
-        self.trace(format!("outcome {token:?} {}", name_of(&result)));
+        self.trace(&format!("outcome {token:?} {}", name_of(&result)));
         let outcome = AttemptOutcome { token, result };
         let mut outcomes = vec![outcome.clone()];
         if self.rng.chance(8) {
@@ -260,7 +260,7 @@ impl Simulation {
         }
         let chosen = running[self.rng.index(running.len())];
         let details = encoded(&self.rng.below(1_000));
-        self.trace(format!("heartbeat {:?}", chosen.token));
+        self.trace(&format!("heartbeat {:?}", chosen.token));
         let now = self.now;
         let mail = Mail::Heartbeat(chosen.token, details);
         self.process.shard.accept(mail, now, &self.process.store);
@@ -274,7 +274,7 @@ impl Simulation {
                 .now
                 .after(Duration::from_millis(self.rng.range(1, 20_000))),
         };
-        self.trace("time goes on".into());
+        self.trace("time goes on");
     }
 
     fn jump(&mut self) {
@@ -290,12 +290,12 @@ impl Simulation {
             self.desk.hit("clock.forward");
             self.now = self.now.after(by);
         }
-        self.trace("the clock jumps".into());
+        self.trace("the clock jumps");
     }
 
     /// No more faults: time passes, attempts end well, messages come, and everything ends.
     fn settle(&mut self) -> Result<(), String> {
-        self.trace("no more faults".into());
+        self.trace("no more faults");
         self.faults.threads = false;
         self.all_threads_return();
         self.register_everything();

@@ -27,7 +27,7 @@ impl Simulation {
         self.mark(&task);
         let jobs = task.activation.jobs.len();
         let has_history = task.history.is_some();
-        self.trace(format!(
+        self.trace(&format!(
             "slice of {} ({jobs} jobs, history {has_history})",
             task.workflow_id
         ));
@@ -62,7 +62,7 @@ impl Simulation {
     }
 
     fn go_slow(&mut self, task: &WorkflowTask) {
-        self.trace("the slice goes slow".into());
+        self.trace("the slice goes slow");
         self.desk.hit("slice.goes-slow");
         let now = self.now;
         self.process.shard.go_slow(task.token, now);
@@ -102,7 +102,7 @@ impl Simulation {
     /// Programs here are deterministic and only fail when they are made to.
     fn judge_answer(&mut self, answer: &TaskAnswer) {
         if let TaskAnswer::Failed { cause, failure } = answer {
-            self.trace(format!("the slice fails: {failure}"));
+            self.trace(&format!("the slice fails: {failure}"));
             let is_injected = *cause == TaskFailedCause::WorkerUnhandledFailure
                 && failure.message.starts_with(PANIC);
             if is_injected {
@@ -119,7 +119,7 @@ impl Simulation {
         if self.rng.chance(80) {
             self.go_slow(&task);
         }
-        self.trace("the thread is replaced".into());
+        self.trace("the thread is replaced");
         self.process.shard.taken_over();
         let spare = self.process.slices.spare();
         let slices = std::mem::replace(&mut self.process.slices, spare);
@@ -135,7 +135,7 @@ impl Simulation {
     }
 
     fn give_up(&mut self, stuck: &mut Stuck) {
-        self.trace(format!("given up: {}", stuck.task.workflow_id));
+        self.trace(&format!("given up: {}", stuck.task.workflow_id));
         self.desk.hit("slice.given-up");
         stuck.is_given_up = true;
         let (now, failure) = (
@@ -170,7 +170,7 @@ impl Simulation {
         if stuck.is_given_up {
             self.desk.hit("slice.back-after-given-up");
         }
-        self.trace(format!("a thread comes back: {}", stuck.task.workflow_id));
+        self.trace(&format!("a thread comes back: {}", stuck.task.workflow_id));
         let done = stuck.slices.run(&stuck.task, &Unwatched);
         self.judge_answer(&done.answer);
         let now = self.now;
@@ -184,7 +184,7 @@ impl Simulation {
 impl Simulation {
     pub fn take_batch(&mut self) {
         if self.process.take_batch() {
-            self.trace("a batch leaves the shard".into());
+            self.trace("a batch leaves the shard");
         }
         if self.process.parcels.len() > 1 {
             self.desk.hit("commit.in-flight-two");
@@ -215,7 +215,7 @@ impl Simulation {
         let Some((group, batches)) = self.next_group(count) else {
             return;
         };
-        self.trace(format!("commit of {}", group.len()));
+        self.trace(&format!("commit of {}", group.len()));
         if self.write(&group).is_ok() {
             self.release(&group, batches);
         }
@@ -314,7 +314,7 @@ impl Simulation {
     }
 
     fn store_is_full(&mut self) {
-        self.trace("the store is full".into());
+        self.trace("the store is full");
         self.desk.hit("store.full");
         let calls = self.process.store.calls();
         self.process.store.fail_at(calls + 1, Fault::Full);
@@ -329,7 +329,7 @@ impl Simulation {
     }
 
     fn store_fails(&mut self, is_written: bool) {
-        self.trace(format!("the store fails, written: {is_written}"));
+        self.trace(&format!("the store fails, written: {is_written}"));
         let Some((group, batches)) = self.next_group(1) else {
             return;
         };
@@ -418,7 +418,7 @@ impl Simulation {
     }
 
     fn crash(&mut self) {
-        self.trace("crash".into());
+        self.trace("crash");
         self.desk.hang_up();
         let rng = &mut self.rng;
         // Some attempts of the dead process go on for a while and report to the next one.
@@ -428,7 +428,7 @@ impl Simulation {
 
     /// Everything decided is written, the store is closed in order.
     fn stop_cleanly(&mut self) {
-        self.trace("clean stop".into());
+        self.trace("clean stop");
         self.desk.hit("stop.clean");
         self.all_threads_return();
         while self.process.take_batch() || !self.process.parcels.is_empty() {
@@ -456,7 +456,7 @@ impl Simulation {
         ledger.is_store_failing = false;
         ledger.is_type_missing = !shape.has_flow;
         drop(ledger);
-        self.trace(format!("life {} {shape:?}", self.lives));
+        self.trace(&format!("life {} {shape:?}", self.lives));
         self.process = Process::boot(self.lives, shape, &self.disk, &self.world);
     }
 

@@ -179,13 +179,13 @@ impl Code {
     async fn leaf(&self, node: Node) -> Result<(), Stop> {
         let ctx = self.ctx;
         match node {
-            Node::Activity(call) => self.outcome(self.activity(call).await),
-            Node::Timer(millis) => self.outcome(ctx.timer(Duration::from_millis(millis)).await),
+            Node::Activity(call) => self.outcome(&self.activity(call).await),
+            Node::Timer(millis) => self.outcome(&ctx.timer(Duration::from_millis(millis)).await),
             Node::Step(attempts) => {
                 let options = StepOptions {
                     retry: RetryPolicy::times(attempts),
                 };
-                self.outcome(ctx.step("step".into(), options, step_code()).await)
+                self.outcome(&ctx.step("step".into(), options, step_code()).await)
             }
             Node::Recv(second) => self.receive(second).await,
             Node::Regret(call) => {
@@ -193,7 +193,7 @@ impl Code {
                 let pause = ctx.timer(Duration::from_millis(700)).await;
                 self.note(&pause);
                 operation.cancel();
-                self.outcome(operation.await)
+                self.outcome(&operation.await)
             }
             Node::Detach(call) => {
                 self.activity(call).detach();
@@ -236,12 +236,12 @@ impl Code {
             let value = input.decode::<u64>().unwrap_or(0);
             self.diary.borrow_mut().received[usize::from(second)].push(value);
         }
-        self.outcome(received)
+        self.outcome(&received)
     }
 
     /// A cancelled workflow ends at its next cancelled wait; other failures are only noted.
-    fn outcome(&self, resolution: Resolution) -> Result<(), Stop> {
-        self.note(&resolution);
+    fn outcome(&self, resolution: &Resolution) -> Result<(), Stop> {
+        self.note(resolution);
         match resolution {
             Resolution::Canceled(_) if self.ctx.is_cancelled() => Err(Stop::Canceled),
             Resolution::Canceled(_) | Resolution::Completed(_) | Resolution::Failed(..) => Ok(()),
