@@ -2,9 +2,17 @@
 //!
 //! Requests that a dead worker did not answer are sent again to the next one with the same
 //! number. New runs begin in step with the kills, so that every worker has something to do.
+//!
+//! At the end the driver is the operator as well: a run whose slice met five kills in a row was
+//! set aside, as it should be, and is told to try again. How many there were is in the report.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
+
+use outlast_model::event::TaskFailedCause;
+use outlast_model::id::WorkflowId;
+use outlast_model::view::RunRef;
+use outlast_service::inspect::Inspector;
 
 use super::fleet::{Heard, Ledger, Worker};
 use super::moment::{Moment, Moments};
@@ -22,6 +30,8 @@ const POINT: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The same when a planted fault makes it certain that something will be.
 const PLANTED_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a worker says nothing before the operator looks for runs that were set aside.
+const QUIET: Duration = Duration::from_secs(1);
 /// How often a live line is drawn.
 const TELL: Duration = Duration::from_millis(200);
 
@@ -38,6 +48,8 @@ pub(crate) struct Story {
     pub(crate) recoveries: Vec<Duration>,
     /// Workers that died on their own.
     pub(crate) crashes: u64,
+    /// Runs that were set aside and told to try again.
+    pub(crate) set_aside: u64,
     /// Requests that nobody answered in the end.
     pub(crate) unanswered: usize,
     pub(crate) took: Duration,
@@ -112,8 +124,11 @@ impl<'a> Driver<'a> {
                 )));
             }
         }
-        let mut worker = self.spawn(&Moment::Never)?;
-        self.live(&mut worker, &Moment::Never)?;
+        let quiet = Moment::Quiet(QUIET);
+        let mut worker = self.spawn(&quiet)?;
+        self.live(&mut worker, &quiet)?;
+        self.let_go_on()?;
+        self.live(&mut worker, &Moment::Quiet(self.patience()))?;
         if !worker.stop(&self.ledger.pen)? {
             self.story.crashes += 1;
         }
@@ -148,7 +163,7 @@ impl<'a> Driver<'a> {
             }
             (
                 Whence::Anywhere | Whence::Crashed,
-                Moment::AfterSpawn(_) | Moment::AfterReady(_) | Moment::Never,
+                Moment::AfterSpawn(_) | Moment::AfterReady(_) | Moment::Quiet(_),
             ) => "anywhere",
         };
         worker.kill(place, &self.ledger.pen)?;
@@ -172,15 +187,14 @@ impl<'a> Driver<'a> {
 
     /// Works with a worker until its moment has come.
     fn live(&mut self, worker: &mut Worker, moment: &Moment) -> Result<Whence, Stop> {
-        let mut end = worker.spawned
-            + match moment {
-                Moment::AfterSpawn(delay) => *delay,
-                Moment::Point { .. } => POINT,
-                Moment::AfterReady(_) | Moment::Never => self.patience(),
-            };
-        let mut is_ready = false;
+        let mut end = match moment {
+            Moment::AfterSpawn(delay) => worker.spawned + *delay,
+            Moment::Point { .. } => worker.spawned + POINT,
+            Moment::AfterReady(_) => worker.spawned + PATIENCE,
+            Moment::Quiet(length) => clock::now() + *length,
+        };
         loop {
-            if is_ready {
+            if worker.is_ready {
                 self.feed(worker)?;
             }
             self.tell();
@@ -192,22 +206,47 @@ impl<'a> Driver<'a> {
                 Heard::Gone => return Ok(Whence::Crashed),
                 Heard::Said(Said::Point(name)) => return Ok(Whence::Point(name)),
                 Heard::Said(Said::Ready) => {
-                    is_ready = true;
+                    worker.is_ready = true;
                     if let Moment::AfterReady(delay) = moment {
                         end = now + *delay;
                     }
                 }
-                Heard::Said(Said::Answer(req, answer)) => {
-                    self.answered(req, &answer)?;
-                    if *moment == Moment::Never {
-                        end = now + self.patience();
-                    }
+                Heard::Said(Said::Answer(req, ref answer)) => self.answered(req, answer)?,
+            }
+            if let Moment::Quiet(length) = moment {
+                if self.is_all_over() {
+                    return Ok(Whence::Anywhere);
+                }
+                if heard != Heard::Nothing {
+                    end = now + *length;
                 }
             }
-            if *moment == Moment::Never && self.is_all_over() {
-                return Ok(Whence::Anywhere);
+        }
+    }
+
+    /// Runs that were set aside are told to try again.
+    fn let_go_on(&mut self) -> Result<(), Stop> {
+        let is_open = |script: &&Script| script.state != State::Over;
+        let open: Vec<String> = self
+            .scripts
+            .values()
+            .filter(is_open)
+            .map(|s| s.trip.clone())
+            .collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let inspector = Inspector::open(self.room.db())?;
+        for trip in open {
+            // One that is not there is for the judge.
+            let run = inspector.describe(&RunRef::newest(WorkflowId::new(trip.as_str())));
+            let trouble = run.ok().and_then(|run| run.trouble);
+            if trouble.is_some_and(|t| t.cause == TaskFailedCause::Quarantined) {
+                self.story.set_aside += 1;
+                self.ask(trip, Call::Retry);
             }
         }
+        Ok(())
     }
 
     /// New runs as far as it is their time, and everything that waits to be sent.
@@ -298,7 +337,12 @@ impl<'a> Driver<'a> {
         let has_moved_on = script.is_none_or(|s| !matches!(s.state, State::Sending(_)));
         match request.call {
             Call::Add(value) => has_moved_on && value % 2 == 0,
-            Call::Start | Call::Finish | Call::Cancel | Call::Terminate | Call::Result => false,
+            Call::Start
+            | Call::Finish
+            | Call::Cancel
+            | Call::Terminate
+            | Call::Result
+            | Call::Retry => false,
         }
     }
 

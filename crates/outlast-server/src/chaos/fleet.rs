@@ -75,6 +75,7 @@ pub(crate) struct Worker {
     input: Option<ChildStdin>,
     said: Receiver<Said>,
     pub(crate) spawned: Instant,
+    pub(crate) is_ready: bool,
 }
 
 impl Worker {
@@ -121,6 +122,7 @@ impl Worker {
             input,
             said,
             spawned,
+            is_ready: false,
         })
     }
 

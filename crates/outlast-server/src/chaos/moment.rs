@@ -16,8 +16,8 @@ pub(crate) enum Moment {
     AfterSpawn(Duration),
     /// So long after it said that it is ready.
     AfterReady(Duration),
-    /// Not at all.
-    Never,
+    /// Not at all: it is left alone until it has nothing to say for so long.
+    Quiet(Duration),
 }
 
 /// Chooses moments: half of them points, those that were reached least often first.

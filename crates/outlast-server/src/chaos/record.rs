@@ -30,6 +30,8 @@ pub(crate) enum Call {
     Terminate,
     /// Waits for the result.
     Result,
+    /// Lets a run go on that was set aside.
+    Retry,
 }
 
 /// A request on its way to the worker.

@@ -74,7 +74,8 @@ impl Script {
                 | Call::Finish
                 | Call::Cancel
                 | Call::Terminate
-                | Call::Result,
+                | Call::Result
+                | Call::Retry,
             ) => (self.state.clone(), vec![]),
         };
         self.state = next;

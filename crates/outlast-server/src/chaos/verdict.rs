@@ -86,11 +86,13 @@ impl Verdict {
         let rate = self.story.kills as f64 / seconds.max(0.001);
         lines.push(format!(
             "{:.1} s, {rate:.1} kills/s; named points hit: {} of {}; attempts made again after \
-             their end (killed before the commit): {}; workers that died on their own: {}",
+             their end (killed before the commit): {}; runs set aside after five deaths in a row \
+             and told to try again: {}; workers that died on their own: {}",
             seconds,
             self.story.points,
             points::ALL.len(),
             self.findings.ambiguous,
+            self.story.set_aside,
             self.story.crashes,
         ));
         if !self.story.unreached.is_empty() {

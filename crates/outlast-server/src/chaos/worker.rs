@@ -146,6 +146,7 @@ async fn call(app: &App, request: Request) -> Answer {
         Call::Finish => done(handle.send(FINISH, ()).request_id(id).await),
         Call::Cancel => done(handle.cancel().await),
         Call::Terminate => done(handle.terminate("by the chaos run").await),
+        Call::Retry => done(handle.retry().await),
         Call::Result => ended(handle.result().await),
     }
 }

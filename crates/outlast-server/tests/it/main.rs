@@ -3,4 +3,5 @@
 mod chaos;
 mod demo;
 mod inspect;
+mod readme;
 mod support;

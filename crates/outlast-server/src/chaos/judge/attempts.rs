@@ -52,13 +52,16 @@ fn check_chain(books: &Books, chain: &[Begin<'_>], findings: &mut Findings) {
     }
 }
 
-/// How many further attempts errors and kills explain.
+/// How many further attempts errors and kills explain. A kill after the recorded success hit
+/// nothing.
 fn bound(books: &Books, chain: &[Begin<'_>]) -> u64 {
-    let failed = chain
-        .iter()
-        .filter(|(seq, _)| books.fate(*seq).failed.is_some())
-        .count();
-    let killed: BTreeSet<_> = chain
+    let failed = |(seq, _): &&Begin<'_>| books.fate(*seq).failed.is_some();
+    let failed = chain.iter().filter(failed).count();
+    let open = match chain.split_last() {
+        Some(((last, _), before)) if books.fate(*last).ended.is_some() => before,
+        Some(_) | None => chain,
+    };
+    let killed: BTreeSet<_> = open
         .iter()
         .map(|(_, effect)| effect.child)
         .filter(|child| books.kills.contains_key(child))

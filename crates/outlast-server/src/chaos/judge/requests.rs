@@ -53,7 +53,7 @@ fn is_kept(call: &Call, run: Option<&RunFacts>) -> bool {
         return false;
     };
     match call {
-        Call::Start | Call::Result => true,
+        Call::Start | Call::Result | Call::Retry => true,
         Call::Add(value) => {
             let is_seen = digest(run).is_none_or(|digest| digest.values.contains(value));
             values(run).contains(value) && is_seen
