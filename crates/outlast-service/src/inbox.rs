@@ -21,14 +21,30 @@ struct State {
     is_asleep: bool,
     /// Somebody wants the engine thread to look, without mail.
     is_rung: bool,
+    /// Nobody takes mail any more.
+    is_closed: bool,
 }
 
 impl Inbox {
-    /// Puts one piece of mail in.
+    /// Puts one piece of mail in. After the end it is dropped, which tells whoever waits for an
+    /// answer.
     pub fn put(&self, mail: Mail) {
         let mut state = self.lock();
+        if state.is_closed {
+            drop(state);
+            return drop(mail);
+        }
         state.mail.push(mail);
         self.wake(state);
+    }
+
+    /// Nobody takes mail any more; what is there is dropped.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        let mail = std::mem::take(&mut state.mail);
+        drop(state);
+        drop(mail);
     }
 
     /// Makes the engine thread look.

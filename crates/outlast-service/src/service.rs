@@ -8,7 +8,7 @@ mod commit;
 mod frontend;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use outlast_model::id::{Incarnation, RunId, WorkflowId};
@@ -86,6 +86,8 @@ pub struct Service {
     cells: Vec<Cell>,
     queue: Queue,
     is_stopping: AtomicBool,
+    /// Wakes whoever waits for the store to come back.
+    stop: (Mutex<()>, Condvar),
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Groups of commits that reached the disk, and commits in them.
     groups: AtomicU64,
@@ -132,6 +134,7 @@ impl Service {
             cells,
             queue: Queue::default(),
             is_stopping: AtomicBool::new(false),
+            stop: Default::default(),
             writer: Mutex::new(None),
             groups: AtomicU64::new(0),
             commits: AtomicU64::new(0),
@@ -171,8 +174,7 @@ impl Service {
             if seat.shard.batched() >= HAND_OVER
                 && let Some(batch) = seat.shard.take_batch()
             {
-                drop(seat);
-                self.hand_over(shard, batch);
+                self.hand_over(shard, batch, seat);
                 continue;
             }
             let is_stopping = self.is_stopping.load(Ordering::Acquire);
@@ -180,8 +182,7 @@ impl Service {
                 return Next::Turn(turn);
             }
             if let Some(batch) = seat.shard.take_batch() {
-                drop(seat);
-                self.hand_over(shard, batch);
+                self.hand_over(shard, batch, seat);
                 continue;
             }
             if is_stopping {
@@ -230,12 +231,11 @@ impl Service {
         let now = self.clock.now();
         let mut seat = cell.seat();
         seat.shard.go_slow(token, now);
-        let batch = seat.shard.take_batch();
-        drop(seat);
-        if let Some(batch) = batch {
+        if let Some(batch) = seat.shard.take_batch() {
             // By the writer: the caller may be the thread that must not wait.
             self.enqueue(shard, batch);
         }
+        drop(seat);
         cell.inbox.ring();
     }
 
@@ -298,6 +298,7 @@ impl Service {
     /// No new work is handed out; engine threads are told to leave.
     pub fn shutdown(&self) {
         self.is_stopping.store(true, Ordering::Release);
+        self.stop.1.notify_all();
         for cell in &self.cells {
             cell.inbox.ring();
         }
@@ -317,6 +318,10 @@ impl Service {
         if let Some(writer) = writer {
             // A writer that panicked has nothing left to say.
             drop(writer.join());
+        }
+        for cell in &self.cells {
+            cell.inbox.close();
+            cell.seat().shard.leave();
         }
         self.store.close()
     }

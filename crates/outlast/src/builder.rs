@@ -71,7 +71,9 @@ pub struct Builder<L = ()> {
 
 impl<L> std::fmt::Debug for Builder<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("registry", &self.registry).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("registry", &self.registry)
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,7 +142,9 @@ impl<L: 'static> Builder<L> {
         let (file, line) = W::Meta::AT;
         self.add_name("workflow", workflow.name(), format!("{file}:{line}"));
         let program = workflow_program::<W::Meta>();
-        self.registry.workflows.insert(WorkflowType::new(workflow.name()), program);
+        self.registry
+            .workflows
+            .insert(WorkflowType::new(workflow.name()), program);
         self
     }
 
@@ -159,9 +163,15 @@ impl<L: 'static> Builder<L> {
         W: Future<Output = R> + 'static,
     {
         let name = crate::workflow::Workflow::name(&definition);
-        self.add_name("workflow", name, "a definition bound with .bind_workflow(..)".into());
+        self.add_name(
+            "workflow",
+            name,
+            "a definition bound with .bind_workflow(..)".into(),
+        );
         let program = closure_program(name, main);
-        self.registry.workflows.insert(WorkflowType::new(name), program);
+        self.registry
+            .workflows
+            .insert(WorkflowType::new(name), program);
         self
     }
 
@@ -190,7 +200,9 @@ impl<L: 'static> Builder<L> {
 
     /// Replaces the code of an activity: for mocks.
     pub(crate) fn replace_activity(&mut self, name: &'static str, code: ActivityCode) {
-        self.registry.activities.insert(ActivityType::new(name), code);
+        self.registry
+            .activities
+            .insert(ActivityType::new(name), code);
     }
 
     /// Starts the application in the background and hands back its client. It stops in order
@@ -228,7 +240,7 @@ impl<L: 'static> Builder<L> {
         let setup = Setup {
             store,
             clock: self.clock.clone(),
-            outlet: Arc::new(Door(worker.clone())),
+            outlet: Arc::new(Door::new(&worker)),
             capabilities,
             shards: self.shards.unwrap_or_else(default_shards),
         };
@@ -238,7 +250,12 @@ impl<L: 'static> Builder<L> {
         let clock = self.clock;
         let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
         let running = Arc::new(Running { service, worker });
-        Ok(App::new(embedded, ids, QueueName::new(DEFAULT_QUEUE), Some(running)))
+        Ok(App::new(
+            embedded,
+            ids,
+            QueueName::new(DEFAULT_QUEUE),
+            Some(running),
+        ))
     }
 
     fn add_activity(&mut self, name: &'static str, at: String, code: ActivityCode) {
@@ -268,9 +285,7 @@ impl Place {
     fn open(self) -> Result<Arc<dyn Store>> {
         match self {
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(path) => {
-                Ok(Arc::new(outlast_service::sqlite::SqliteStore::open(path)?))
-            }
+            Self::Sqlite(path) => Ok(Arc::new(outlast_service::sqlite::SqliteStore::open(path)?)),
             #[cfg(not(feature = "sqlite"))]
             Self::Sqlite(path) => Err(Error::msg(format!(
                 "{} cannot be opened: this build has no SQLite; turn on the feature \"sqlite\"",
@@ -290,7 +305,10 @@ fn default_shards() -> usize {
     (cores / 2).max(1)
 }
 
-#[expect(clippy::print_stderr, reason = "where a program without a logger looks")]
+#[expect(
+    clippy::print_stderr,
+    reason = "where a program without a logger looks"
+)]
 fn print_report(text: &str) {
     eprintln!("outlast: {text}");
 }

@@ -2,7 +2,7 @@
 //!
 //! This is the only place where the two meet; neither learns of the other.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use outlast_engine::Effect;
@@ -52,16 +52,27 @@ impl Drop for Running {
     }
 }
 
-/// The service's way to the worker.
-pub(crate) struct Door(pub(crate) Arc<Worker>);
+/// The service's way to the worker. Weak: the worker holds the service, and nothing would ever
+/// be freed.
+pub(crate) struct Door(Weak<Worker>);
+
+impl Door {
+    pub(crate) fn new(worker: &Arc<Worker>) -> Self {
+        Self(Arc::downgrade(worker))
+    }
+}
 
 impl Outlet for Door {
     fn take_slot(&self, kind: AttemptKind) -> bool {
-        self.0.take_slot(kind)
+        self.0
+            .upgrade()
+            .is_some_and(|worker| worker.take_slot(kind))
     }
 
     fn return_slot(&self, kind: AttemptKind) {
-        self.0.return_slot(kind);
+        if let Some(worker) = self.0.upgrade() {
+            worker.return_slot(kind);
+        }
     }
 
     fn release(&self, effects: Vec<Effect>) {
@@ -71,7 +82,9 @@ impl Outlet for Door {
             Effect::Stop(token, reason) => Some(Dispatch::Stop(token, reason)),
             Effect::Closed(_) => None,
         });
-        self.0.dispatch(work.collect());
+        if let Some(worker) = self.0.upgrade() {
+            worker.dispatch(work.collect());
+        }
     }
 }
 
@@ -81,7 +94,10 @@ impl WorkerPort for Embedded {
     }
 
     fn drive(&self, shard: usize) -> Lane {
-        Lane { shard, driver: self.service.drive(shard) }
+        Lane {
+            shard,
+            driver: self.service.drive(shard),
+        }
     }
 
     fn next_task(&self, lane: Lane) -> Next {
@@ -94,7 +110,8 @@ impl WorkerPort for Embedded {
     }
 
     fn complete_task(&self, lane: Lane, token: TaskToken, answer: TaskAnswer) {
-        self.service.complete(lane.shard, lane.driver, token, answer);
+        self.service
+            .complete(lane.shard, lane.driver, token, answer);
     }
 
     fn go_slow(&self, lane: Lane, token: TaskToken) {

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlast_model::{Refusal, Timestamp};
 
-use super::{Service, new_incarnation, partition};
+use super::{Seat, Service, new_incarnation, partition};
 use crate::batch::Batch;
 use crate::points;
 use crate::store::{Boot, Commit, CommitError, CommitNo};
@@ -18,11 +18,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
     /// A batch leaves the shard: committed right here if the store is idle, else by the writer.
-    pub(super) fn hand_over(&self, shard: usize, batch: Batch) {
+    /// Its place in the order is settled before the seat is free: a thread that takes the shard
+    /// over must not overtake it.
+    pub(super) fn hand_over(&self, shard: usize, batch: Batch, seat: MutexGuard<'_, Seat>) {
         points::pass("batch.taken");
         if batch.commits.len() <= LEADER_LIMIT
             && let Some(lead) = self.queue.lead()
         {
+            drop(seat);
             points::pass("leader.before");
             self.commit(VecDeque::from([Parcel { shard, batch }]));
             points::pass("leader.after");
@@ -30,6 +33,7 @@ impl Service {
             return;
         }
         self.enqueue(shard, batch);
+        drop(seat);
     }
 
     pub(super) fn enqueue(&self, shard: usize, batch: Batch) {
@@ -188,9 +192,16 @@ impl Service {
             match self.store.reopen() {
                 Ok(boot) => return Some(boot),
                 Err(_) if self.is_stopping.load(Ordering::Acquire) => return None,
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(_) => self.pause(),
             }
         }
+    }
+
+    /// Waits a little, unless the application stops meanwhile.
+    fn pause(&self) {
+        let (lock, bell) = &self.stop;
+        let lock = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(bell.wait_timeout(lock, PAUSE));
     }
 
     fn start_over(&self, boot: &Boot, refusal: &Refusal, pause: Option<Timestamp>) {

@@ -176,6 +176,16 @@ impl Shard {
         self.reattach(waiters, refusal);
     }
 
+    /// The end of the process: whoever still waits for an answer hears that none will come.
+    pub fn leave(&mut self) {
+        self.batch = Batch::default();
+        self.runs.clear();
+        self.open_ids.clear();
+        self.by_run_id.clear();
+        self.ready.clear();
+        self.wakes.clear();
+    }
+
     fn abandon(
         &mut self,
         entry: Entry,
