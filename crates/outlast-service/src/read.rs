@@ -1,7 +1,7 @@
 //! Reading runs back: state, events, outcomes and descriptions, with damage named.
 
 use outlast_engine::{Run, close, describe};
-use outlast_model::id::RequestId;
+use outlast_model::id::{RequestId, RunId};
 use outlast_model::task::RunNo;
 use outlast_model::view::{Description, RunOutcome, RunRef, Summary, Trouble};
 use outlast_model::{Event, EventKind, Record, Refusal, record};
@@ -12,6 +12,17 @@ use crate::store::{Attention, Loaded, ReadError, RunRow, Store};
 pub(crate) fn unavailable(error: &ReadError) -> Refusal {
     Refusal::Unavailable {
         reason: error.to_string(),
+    }
+}
+
+/// Why a run cannot be shown: it is damaged, or the store cannot answer now.
+pub(crate) fn unreadable(run_id: RunId, error: &ReadError) -> Refusal {
+    match error {
+        ReadError::Damaged { .. } => Refusal::Quarantined {
+            run_id,
+            reason: error.to_string(),
+        },
+        ReadError::Missing | ReadError::Failed { .. } => unavailable(error),
     }
 }
 
@@ -135,11 +146,7 @@ pub(crate) fn describe(
     missing: impl FnOnce(&Run) -> Option<Trouble>,
 ) -> Result<Description, Refusal> {
     let row = row_of(store, run)?;
-    let broken = |reason| Refusal::Quarantined {
-        run_id: row.run_id,
-        reason,
-    };
-    let state = load(store, row.no, 0).map_err(broken)?;
+    let state = bring(store, row.no, 0).map_err(|e| unreadable(row.run_id, &e))?;
     let outcome = match row.state.status.is_open() {
         true => None,
         false => Some(outcome(store, row.no)?),

@@ -99,10 +99,7 @@ impl Service {
     /// [`Refusal::NotFound`] or [`Refusal::Quarantined`].
     pub fn history(&self, run: &RunRef) -> Result<Vec<Event>, Refusal> {
         let row = read::row_of(&*self.store, run)?;
-        read::events(&*self.store, row.no).map_err(|reason| Refusal::Quarantined {
-            run_id: row.run_id,
-            reason,
-        })
+        read::recall(&*self.store, row.no).map_err(|e| read::unreadable(row.run_id, &e))
     }
 
     /// Runs that match, newest first.
