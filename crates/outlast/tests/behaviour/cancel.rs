@@ -48,7 +48,7 @@ async fn waits(ctx: Ctx, kind: String) -> Result<()> {
         "abandoned activity" => {
             ctx.run(endless, ())
                 .cancel_mode(CancelMode::Abandon)
-                .await?
+                .await?;
         }
         "signal" => ctx.recv(NEVER).await?,
         "step" => {

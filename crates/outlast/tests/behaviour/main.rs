@@ -5,6 +5,7 @@ mod calls;
 mod cancel;
 mod eviction;
 mod ids;
+mod lifecycle;
 mod race;
 mod signals;
 mod step;

@@ -1,0 +1,406 @@
+//! The lives of processes: each runs the same client on the same disk until it ends or is cut
+//! off. What the next one finds is a copy of the files as the dead one left them, log and all.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use outlast::model::task::RunNo;
+use outlast::model::{Event, Record, RunId, WorkflowId, record};
+use outlast::{ListFilter, Status};
+use outlast_service::faulty::{Fault, FaultyStore, Lie};
+use outlast_service::sqlite::SqliteStore;
+use outlast_service::store::{Boot, Commit, CommitError, Loaded, ReadError, RunRow, Store};
+use tokio::sync::Notify;
+
+use crate::client::{Ack, Client, Disk, Memory};
+use crate::script::{self, Scenario};
+use crate::world::{Effect, Ledger, World};
+
+/// A process that takes longer is stuck.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What happens at a store call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The process dies, or the disk is full this once.
+    Crash(Fault),
+    /// The store fails, the process lives: the group was not written, or it was.
+    Failure(Written),
+}
+
+/// Whether a failed commit took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Yes,
+    No,
+}
+
+impl Cut {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Crash(Fault::Before),
+        Self::Crash(Fault::After),
+        Self::Crash(Fault::Full),
+        Self::Failure(Written::No),
+        Self::Failure(Written::Yes),
+    ];
+}
+
+/// The fate of one process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fate {
+    pub(crate) call: u64,
+    pub(crate) cut: Cut,
+}
+
+/// A run as it is on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub(crate) row: RunRow,
+    pub(crate) history: Vec<Event>,
+    /// Why the records cannot be read, if they cannot.
+    pub(crate) damage: Option<String>,
+}
+
+/// Everything the judge may know.
+#[derive(Debug)]
+pub(crate) struct Story {
+    pub(crate) case: String,
+    /// Commits and loads of the last process.
+    pub(crate) calls: u64,
+    pub(crate) deaths: u32,
+    /// Failures of the store that a process survived.
+    pub(crate) failures: u32,
+    /// The last process did not come to an end.
+    pub(crate) is_stuck: bool,
+    pub(crate) acks: Vec<Ack>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) runs: Vec<Recorded>,
+    /// What was on disk when each process died.
+    pub(crate) remains: Vec<Vec<Recorded>>,
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "acknowledged: {:#?}", self.acks)?;
+        writeln!(f, "done: {:#?}", self.effects)?;
+        for run in &self.runs {
+            let names: Vec<&str> = run.history.iter().map(|e| e.kind.name()).collect();
+            let (id, status) = (&run.row.workflow_id, run.row.state.status);
+            writeln!(f, "{id} ({status}): {names:#?}")?;
+        }
+        Ok(())
+    }
+}
+
+static CASES: AtomicU64 = AtomicU64::new(0);
+
+/// Lets processes live one after the other, each with its fate, and a last one without.
+pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
+    let case = format!("case-{}", CASES.fetch_add(1, Ordering::SeqCst));
+    let disk = tempfile::tempdir().expect("a directory");
+    let (ledger, memory) = (Arc::new(Ledger::default()), Arc::new(Memory::default()));
+    let mut story = Story {
+        case,
+        calls: 0,
+        deaths: 0,
+        failures: 0,
+        is_stuck: false,
+        acks: Vec::new(),
+        effects: Vec::new(),
+        runs: Vec::new(),
+        remains: Vec::new(),
+    };
+    let mut now = Duration::ZERO;
+    for (life, fate) in fates.iter().map(Some).chain([None]).enumerate() {
+        let place = disk.path().join(format!("life-{life}"));
+        std::fs::create_dir(&place).expect("a directory");
+        if life > 0 {
+            copy(&disk.path().join(format!("life-{}", life - 1)), &place);
+        }
+        let world = World::new(&story.case, &ledger, life);
+        let process = Process::begin(scenario, &place, (&world, now), (fate, lie));
+        let end = process.run(scenario, &story.case, &memory);
+        now = process.now();
+        story.calls = process.store.calls();
+        story.failures += process.store.failures();
+        story.failures += u32::from(fate.is_some_and(|f| f.cut == Cut::Crash(Fault::Full)));
+        world.end();
+        let remains = recorded(process.store.disk());
+        process.bury(end);
+        match end {
+            End::Died => {
+                story.deaths += 1;
+                story.remains.push(remains);
+            }
+            End::Done | End::Stuck => {
+                story.is_stuck = end == End::Stuck;
+                story.runs = remains;
+                break;
+            }
+        }
+    }
+    story.acks = memory.acks();
+    story.effects = ledger.effects();
+    story
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Done,
+    Died,
+    Stuck,
+}
+
+/// A process: an application with its threads, and a client.
+struct Process {
+    runtime: tokio::runtime::Runtime,
+    app: outlast::App,
+    clock: outlast::testing::TestClock,
+    begin: outlast::model::Timestamp,
+    store: Arc<Mortal>,
+}
+
+impl Process {
+    fn begin(
+        scenario: &Scenario,
+        place: &Path,
+        (world, now): (&World, Duration),
+        (fate, lie): (Option<&Fate>, Lie),
+    ) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime can be built");
+        let store = Arc::new(Mortal::open(&place.join("runs.db"), fate, lie));
+        let env = script::env(store.clone(), world.clone()).settings((scenario.settings)());
+        let clock = env.clock();
+        let begin = clock.now();
+        let app = runtime.block_on(env.start());
+        clock.advance(&app, now);
+        Self {
+            runtime,
+            app,
+            clock,
+            begin,
+            store,
+        }
+    }
+
+    fn run(&self, scenario: &Scenario, case: &str, memory: &Arc<Memory>) -> End {
+        let client = Client::new((&self.app, &self.clock), case, memory, self.store.room());
+        let ended = self.runtime.block_on(async {
+            let script = (scenario.script)(&client);
+            tokio::select! {
+                biased;
+                () = script => Some(End::Done),
+                () = self.store.death() => Some(End::Died),
+                () = tokio::time::sleep(PATIENCE) => Some(End::Stuck),
+            }
+        });
+        ended.unwrap_or(End::Stuck)
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.now().since(self.begin)
+    }
+
+    /// A dead process has threads here that do not know it: they go when they notice.
+    fn bury(self, end: End) {
+        let Self { runtime, app, .. } = self;
+        if end == End::Done {
+            runtime.block_on(app.shutdown());
+            return;
+        }
+        std::thread::spawn(move || {
+            drop(app);
+            runtime.shutdown_background();
+        });
+    }
+}
+
+/// The store of a process that is to die: tells when it has, and can fail without dying.
+struct Mortal {
+    store: FaultyStore<SqliteStore>,
+    died: Notify,
+    is_over: AtomicBool,
+    failure: Option<(u64, Written)>,
+    commits: AtomicU64,
+    has_failed: AtomicBool,
+    failures: Mutex<u32>,
+    room: Disk,
+}
+
+impl Mortal {
+    fn open(path: &PathBuf, fate: Option<&Fate>, lie: Lie) -> Self {
+        let store = SqliteStore::open(path).expect("the store opens");
+        let store = FaultyStore::new(store);
+        store.lie(lie);
+        let (mut failure, mut room) = (None, Disk::HasRoom);
+        if fate.is_some_and(|fate| fate.cut == Cut::Crash(Fault::Full)) {
+            room = Disk::MayBeFull;
+        }
+        match fate {
+            Some(Fate {
+                call,
+                cut: Cut::Crash(fault),
+            }) => store.fail_at(*call, *fault),
+            Some(Fate {
+                call,
+                cut: Cut::Failure(written),
+            }) => failure = Some((*call, *written)),
+            None => {}
+        }
+        Self {
+            store,
+            died: Notify::new(),
+            is_over: AtomicBool::new(false),
+            failure,
+            commits: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+            failures: Mutex::new(0),
+            room,
+        }
+    }
+
+    fn calls(&self) -> u64 {
+        self.store.calls()
+    }
+
+    fn failures(&self) -> u32 {
+        *self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn disk(&self) -> &SqliteStore {
+        self.store.inner()
+    }
+
+    fn room(&self) -> Disk {
+        self.room
+    }
+
+    async fn death(&self) {
+        // Registered before the look, or a death in between would be missed.
+        let died = self.died.notified();
+        if !self.is_over.load(Ordering::SeqCst) {
+            died.await;
+        }
+    }
+
+    /// The call is over: if it was the last, whoever waits for that is told.
+    fn over<T>(&self, outcome: T) -> T {
+        if self.store.is_dead() {
+            self.is_over.store(true, Ordering::SeqCst);
+            self.died.notify_waiters();
+        }
+        outcome
+    }
+
+    fn failing(&self) -> Option<Written> {
+        let commit = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        let (_, written) = self.failure.filter(|(at, _)| *at == commit)?;
+        self.has_failed.store(true, Ordering::SeqCst);
+        *self.failures.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Some(written)
+    }
+}
+
+impl Store for Mortal {
+    fn boot(&self) -> Result<Boot, ReadError> {
+        self.over(self.store.boot())
+    }
+
+    fn commit(&self, group: &[Commit]) -> Result<(), CommitError> {
+        let failed = Err(CommitError::Failed {
+            reason: "the disk does not answer".into(),
+        });
+        if self.has_failed.load(Ordering::SeqCst) {
+            return failed;
+        }
+        match self.failing() {
+            None => self.over(self.store.commit(group)),
+            Some(Written::No) => failed,
+            Some(Written::Yes) => self.over(self.store.commit(group)).and(failed),
+        }
+    }
+
+    fn load(&self, run: RunNo) -> Result<Loaded, ReadError> {
+        self.over(self.store.load(run))
+    }
+
+    fn history(&self, run: RunNo) -> Result<Vec<Vec<u8>>, ReadError> {
+        self.store.history(run)
+    }
+
+    fn find(&self, workflow_id: &WorkflowId, limit: usize) -> Result<Vec<RunRow>, ReadError> {
+        self.store.find(workflow_id, limit)
+    }
+
+    fn find_run(&self, run_id: RunId) -> Result<Option<RunRow>, ReadError> {
+        self.store.find_run(run_id)
+    }
+
+    fn list(&self, filter: &ListFilter) -> Result<Vec<RunRow>, ReadError> {
+        self.store.list(filter)
+    }
+
+    fn reopen(&self) -> Result<Boot, ReadError> {
+        let boot = self.store.reopen()?;
+        self.has_failed.store(false, Ordering::SeqCst);
+        Ok(boot)
+    }
+
+    fn close(&self) -> Result<(), ReadError> {
+        self.store.close()
+    }
+}
+
+/// All runs of the disk, with their histories.
+fn recorded(disk: &SqliteStore) -> Vec<Recorded> {
+    let everything = ListFilter {
+        limit: 10_000,
+        ..ListFilter::default()
+    };
+    let rows = disk.list(&everything).expect("the disk can be read");
+    rows.into_iter().map(|row| read(disk, row)).collect()
+}
+
+fn read(disk: &SqliteStore, row: RunRow) -> Recorded {
+    let blobs = disk.history(row.no).expect("the disk can be read");
+    let (mut history, mut damage) = (Vec::new(), None);
+    for blob in blobs {
+        match record::decode(&blob) {
+            Ok(records) => history.extend(records.into_iter().filter_map(|record| match record {
+                Record::Event(event) => Some(event),
+                Record::Fact(_) => None,
+            })),
+            Err(error) => damage = Some(error.to_string()),
+        }
+    }
+    Recorded {
+        row,
+        history,
+        damage,
+    }
+}
+
+/// The files as they are, locks and all forgotten.
+fn copy(from: &Path, to: &Path) {
+    for ending in ["", "-wal"] {
+        let name = format!("runs.db{ending}");
+        let file = from.join(&name);
+        if file.exists() {
+            std::fs::copy(file, to.join(&name)).expect("a file can be copied");
+        }
+    }
+}
+
+impl Recorded {
+    pub(crate) fn is_open(&self) -> bool {
+        self.row.state.status == Status::Running
+    }
+}
