@@ -282,21 +282,24 @@ async fn until_stopped(
     stop: &Arc<Stop>,
     grace: Duration,
 ) -> AttemptResult {
-    let waiting = stop.clone();
-    let mut expired: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-        waiting.wait().await;
-        tokio::time::sleep(grace).await;
-    });
+    // Made when the attempt first waits: most are done before.
+    let mut expired: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
     poll_fn(move |cx| {
         if let Poll::Ready(result) = attempt.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
+        let expired = expired.get_or_insert_with(|| Box::pin(grace_is_over(stop.clone(), grace)));
         expired
             .as_mut()
             .poll(cx)
             .map(|()| AttemptResult::Canceled(None))
     })
     .await
+}
+
+async fn grace_is_over(stop: Arc<Stop>, grace: Duration) {
+    stop.wait().await;
+    tokio::time::sleep(grace).await;
 }
 
 /// A future whose panic is a failure like any other.
