@@ -83,6 +83,7 @@ pub fn apply(
             now,
         )?),
         Input::Outcome(outcome) => attempt_outcome(run, outcome, now, decision),
+        Input::Heartbeat { token, .. } if token.kind == AttemptKind::Step => Ok(()),
         Input::Heartbeat { token, details } => {
             let beat = activity::Input::Heartbeat(token.attempt, token.incarnation, details);
             move_activity(run, token.seq, beat, now, decision)
