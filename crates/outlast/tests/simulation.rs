@@ -6,6 +6,8 @@
 //! to repeat it.
 #![expect(clippy::print_stdout, reason = "a seed is told to a person")]
 
+#[path = "sim/found.rs"]
+mod found;
 mod sim;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

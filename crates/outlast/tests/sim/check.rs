@@ -7,7 +7,9 @@ use std::sync::Arc;
 use outlast_model::event::TaskFailedCause;
 use outlast_model::id::{Attempt, Incarnation, RequestId, Seq};
 use outlast_model::view::RunOutcome;
-use outlast_model::{Event, EventKind, Fact, Record, Resolution, Status, WorkflowId, grammar};
+use outlast_model::{
+    Event, EventKind, Fact, Record, Resolution, Status, Timestamp, WorkflowId, grammar,
+};
 use outlast_runtime::{ForeignWake, ReplayChecks, Unwatched, replay};
 use outlast_service::store::{RunRow, Store};
 
@@ -124,6 +126,10 @@ impl Simulation {
         check_causes(history)?;
         check_outcomes(&self.disk, row, history)?;
         check_cancel_once(history)?;
+        // A timer that fires during a slice is written behind it, at the time of then.
+        if !self.faults.clock {
+            check_times(history)?;
+        }
         self.check_signals(history)?;
         self.check_diary(row, history)?;
         if history.iter().any(|e| e.kind == EventKind::TaskCompleted) {
@@ -260,6 +266,31 @@ fn check_cancel_once(history: &[Event]) -> Result<(), String> {
         0 | 1 => Ok(()),
         count => Err(format!("asked to stop {count} times")),
     }
+}
+
+/// Nothing happens before its time, on a clock that does not go back.
+fn check_times(history: &[Event]) -> Result<(), String> {
+    let mut due: BTreeMap<Seq, Timestamp> = BTreeMap::new();
+    let mut expires = None;
+    for event in history {
+        let early = match &event.kind {
+            EventKind::Started(started) => {
+                expires = started.run_timeout.map(|limit| event.time.after(limit));
+                None
+            }
+            EventKind::TimerStarted { seq, delay, .. } => {
+                due.insert(*seq, event.time.after(*delay));
+                None
+            }
+            EventKind::TimerFired { seq } => due.get(seq).filter(|due| **due > event.time).copied(),
+            EventKind::TimedOut => expires.filter(|expires| *expires > event.time),
+            _ => None,
+        };
+        if let Some(due) = early {
+            return Err(format!("event {} comes before its time, {due}", event.id));
+        }
+    }
+    Ok(())
 }
 
 /// The result of an activity is that of the attempt the history names, in the process it was

@@ -19,6 +19,8 @@ pub struct Plan {
 pub enum Node {
     /// Runs an activity.
     Activity(Call),
+    /// Runs many activities at once.
+    Fan(u8, Call),
     /// Waits so many milliseconds.
     Timer(u64),
     /// Runs a step, at most so often; 0: without end.
@@ -132,10 +134,13 @@ impl Maker<'_> {
     }
 
     fn rare_leaf(&mut self) -> Node {
-        if self.rng.chance(40) {
-            Node::Fail
-        } else {
-            Node::Timer(self.rng.range(1, 3) * 1_000)
+        match self.rng.below(5) {
+            0 | 1 => Node::Fail,
+            2 => Node::Fan(
+                u8::try_from(self.rng.range(4, 12)).unwrap_or(4),
+                self.call(),
+            ),
+            _ => Node::Timer(self.rng.range(1, 3) * 1_000),
         }
     }
 

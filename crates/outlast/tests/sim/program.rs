@@ -166,6 +166,7 @@ impl Code {
                 }
                 Node::Fail => Err(Stop::Failed),
                 leaf @ (Node::Activity(_)
+                | Node::Fan(..)
                 | Node::Timer(_)
                 | Node::Step(_)
                 | Node::Recv(_)
@@ -180,6 +181,11 @@ impl Code {
         let ctx = self.ctx;
         match node {
             Node::Activity(call) => self.outcome(&self.activity(call).await),
+            Node::Fan(count, call) => {
+                let all = join_all((0..count).map(|_| self.activity(call))).await;
+                all.iter()
+                    .try_for_each(|resolution| self.outcome(resolution))
+            }
             Node::Timer(millis) => self.outcome(&ctx.timer(Duration::from_millis(millis)).await),
             Node::Step(attempts) => {
                 let options = StepOptions {

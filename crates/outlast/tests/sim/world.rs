@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlast_engine::Effect;
 use outlast_model::id::{Attempt, Seq};
-use outlast_model::task::{AttemptKind, AttemptToken, RunNo, StopReason};
+use outlast_model::task::{ActivityTask, AttemptKind, AttemptToken, RunNo, StopReason};
 use outlast_model::{EventKind, Fact, Record, RunId};
 use outlast_service::outlet::Outlet;
 
@@ -118,6 +118,23 @@ impl World {
             return Err("began while an earlier attempt of the same process runs".into());
         }
         Ok(())
+    }
+
+    /// An attempt goes on from the newest report of those before it.
+    fn judge_details(&self, task: &ActivityTask) {
+        let newest = self.disk.with_records(task.token.run, |records| {
+            records.iter().rev().find_map(|record| match fact(record)? {
+                Fact::Heartbeat { seq, details, .. } if *seq == task.token.seq => {
+                    Some(details.clone())
+                }
+                _ => None,
+            })
+        });
+        if newest != task.heartbeat_details {
+            let token = task.token;
+            self.desk
+                .violation(format!("{token:?} was given an old report"));
+        }
     }
 
     /// How often it may be tried, 0 for without end; `None` if nothing durable asks for it.
@@ -239,6 +256,7 @@ impl Outlet for Ramp {
         for effect in effects {
             match effect {
                 Effect::StartActivity(task) => {
+                    self.world.judge_details(&task);
                     self.world.begin(task.token, task.run_id, self.life);
                     if task.token.attempt > Attempt::FIRST {
                         self.world.desk.hit("attempt.retried");
