@@ -303,10 +303,10 @@ fn messages_keep_their_order_across_a_crash_in_a_slice() {
 }
 
 fn signal_value(kind: &EventKind) -> Option<u64> {
-    match kind {
-        EventKind::Signaled { input, .. } => input.decode().ok(),
-        _ => None,
-    }
+    let EventKind::Signaled { input, .. } = kind else {
+        return None;
+    };
+    input.decode().ok()
 }
 
 /// Only a cancel that was already an event counted as one.
