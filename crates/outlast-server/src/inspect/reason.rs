@@ -97,7 +97,9 @@ impl Reason {
                     .into()
             }
             Self::ActivityRunning | Self::Step => {
-                "wait; if it takes too long, give it a timeout or a heartbeat".into()
+                "wait; if the process that owns the file is gone, start it: the attempt counts as \
+                 lost and is made again; if it takes too long, give it a timeout"
+                    .into()
             }
             Self::Task => "start the process that owns the file; if it runs, check that it \
                            registers this workflow"
