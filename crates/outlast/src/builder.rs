@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -183,7 +184,10 @@ impl<L: 'static> Builder<L> {
 
     /// Where warnings go, instead of the standard error stream.
     pub fn report(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.report = Arc::new(report);
+        self.report = Arc::new(move |text| {
+            // It is called on engine threads, which must outlive it.
+            drop(catch_unwind(AssertUnwindSafe(|| report(text))));
+        });
         self
     }
 
