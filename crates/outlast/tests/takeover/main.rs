@@ -1,0 +1,8 @@
+//! One cannot stop the others: workflow code that blocks its thread, code that never comes back,
+//! and panics wherever user code is called.
+
+mod blocked;
+mod gate;
+mod panics;
+#[path = "../support/mod.rs"]
+mod support;
