@@ -508,13 +508,19 @@ fn activity_task(
     })
 }
 
-/// Attempts of other processes are lost; those that waited want a slot again.
+/// Attempts of other processes are lost; those that waited want a slot again. If it was not the
+/// process that was lost but its store, they still run, and are told to stop.
 fn recover(
     run: &mut Run,
     incarnation: Incarnation,
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
+    for token in close::running(run) {
+        if token.incarnation != incarnation {
+            decision.effect(Effect::Stop(token, StopReason::NotFound));
+        }
+    }
     let activities: Vec<Seq> = run.activities().map(|(seq, _)| seq).collect();
     for seq in activities {
         move_activity(

@@ -14,7 +14,7 @@
 
 use alloc::vec::Vec;
 
-use outlast_model::task::{AttemptKind, StopReason};
+use outlast_model::task::{AttemptKind, AttemptToken, StopReason};
 use outlast_model::view::RunOutcome;
 use outlast_model::{EventKind, Fact, Timestamp};
 
@@ -51,8 +51,8 @@ pub(crate) fn close(
     now: Timestamp,
 ) -> Result<(), Corrupt> {
     let outcome = outcome(&kind);
-    for (token, reason) in stops(run) {
-        decision.effect(Effect::Stop(token, reason));
+    for token in running(run) {
+        decision.effect(Effect::Stop(token, StopReason::NotFound));
     }
     decision.event(run, kind, now)?;
     if let Some(outcome) = outcome {
@@ -112,7 +112,8 @@ pub(crate) fn flush(
     Ok(())
 }
 
-fn stops(run: &Run) -> Vec<(outlast_model::task::AttemptToken, StopReason)> {
+/// Attempts that run, of whichever process.
+pub fn running(run: &Run) -> Vec<AttemptToken> {
     let activities = run.activities().filter_map(|(seq, a)| match &a.state {
         activity::State::Running {
             attempt,
@@ -128,8 +129,5 @@ fn stops(run: &Run) -> Vec<(outlast_model::task::AttemptToken, StopReason)> {
         } => Some(run.token(AttemptKind::Step, seq, *attempt, *incarnation)),
         step::State::Waiting { .. } | step::State::Resolved { .. } => None,
     });
-    activities
-        .chain(steps)
-        .map(|token| (token, StopReason::NotFound))
-        .collect()
+    activities.chain(steps).collect()
 }

@@ -1,9 +1,9 @@
 //! Looking after a run that an earlier process left behind, and starting over after the store
 //! failed.
 
-use outlast_engine::Input;
+use outlast_engine::{Effect, Input, Run, close};
 use outlast_model::id::Incarnation;
-use outlast_model::task::{RunNo, TaskAnswer};
+use outlast_model::task::{RunNo, StopReason, TaskAnswer};
 use outlast_model::{Failure, Refusal, Timestamp, limits};
 
 use super::Shard;
@@ -49,7 +49,7 @@ impl Shard {
                 false
             }
             Arming::Needed => {
-                let crashes = entry.run.as_ref().map_or(0, outlast_engine::Run::crashes);
+                let crashes = entry.run.as_ref().map_or(0, Run::crashes);
                 if crashes >= limits::SLICE_CRASHES {
                     self.quarantine(entry, crashes, now);
                     return false;
@@ -208,10 +208,27 @@ impl Shard {
             ..Batch::default()
         };
         unsealed.refuse(&*self.parts.outlet, refusal);
+        if let Some(run) = &entry.run {
+            self.stop_running(run);
+        }
         if entry.is_cached || entry.slice.is_some() {
             self.evictions.push_back(entry.row.run_id);
         }
         (entry.slice, entry.waiters)
+    }
+
+    /// Attempts go on although the store failed; they will be tried anew, not beside themselves.
+    /// Those of runs that are not in memory are told when their run is recovered.
+    fn stop_running(&self, run: &Run) {
+        let mine = close::running(run)
+            .into_iter()
+            .filter(|token| token.incarnation == self.parts.incarnation);
+        let stops: Vec<Effect> = mine
+            .map(|token| Effect::Stop(token, StopReason::NotFound))
+            .collect();
+        if !stops.is_empty() {
+            self.parts.outlet.release(stops);
+        }
     }
 
     /// Whoever waits for the end of a run goes on waiting if the run is still there.

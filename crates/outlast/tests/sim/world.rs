@@ -72,7 +72,7 @@ impl World {
     }
 
     fn begin(&self, token: AttemptToken, run_id: RunId, life: u32) {
-        if let Err(why) = self.judge(token) {
+        if let Err(why) = self.judge(token, life) {
             self.desk.violation(format!("{token:?}: {why}"));
         }
         let running = Running {
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// Nothing begins before its commit, twice, beside its own retry, or more often than it may.
-    fn judge(&self, token: AttemptToken) -> Result<(), String> {
+    fn judge(&self, token: AttemptToken, life: u32) -> Result<(), String> {
         let limit = self.limit(token).ok_or("began before it was durable")?;
         if limit > 0 && !self.is_hand_out_durable(token) {
             return Err("a bounded attempt began before its hand-out was durable".into());
@@ -111,7 +111,7 @@ impl World {
         }
         let is_beside = fleet.running.iter().any(|other| {
             is_same_operation(other.token, token)
-                && other.token.incarnation == token.incarnation
+                && other.life == life
                 && other.stop.is_none()
         });
         if is_beside {
