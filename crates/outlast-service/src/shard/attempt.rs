@@ -40,9 +40,9 @@ impl Shard {
         let Some(run) = entry.run.as_ref() else {
             return;
         };
-        let waiting = run.steps().filter(|(_, step)| {
-            matches!(step.state, outlast_engine::step::State::Waiting { .. })
-        });
+        let waiting = run
+            .steps()
+            .filter(|(_, step)| matches!(step.state, outlast_engine::step::State::Waiting { .. }));
         let ready = waiting.map(|(seq, _)| (AttemptKind::Step, seq)).collect();
         let others = std::mem::replace(&mut entry.decision.ready, ready);
         let activities = others
