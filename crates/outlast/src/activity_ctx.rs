@@ -3,7 +3,7 @@
 use std::fmt;
 
 use outlast_model::task::{ActivityTask, StopReason};
-use outlast_model::{Payload, RunId, WorkflowId};
+use outlast_model::{Payload, RunId, WorkflowId, limits};
 use outlast_worker::attempt::AttemptCtx;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -82,8 +82,10 @@ impl ActivityCtx {
     /// [`CallError::Cancelled`] when the attempt should stop: `?` ends it the right way.
     pub fn heartbeat(&self, details: impl Serialize) -> Result<(), CallError> {
         if let Source::Worker(attempt) = &self.attempt {
-            // Details that do not serialise still prove that the attempt is alive.
-            attempt.heartbeat(Payload::encode(&details).unwrap_or_else(|_| Payload::null()));
+            // Details that cannot be kept still prove that the attempt is alive.
+            let details = Payload::encode(&details).ok();
+            let kept = details.filter(|details| details.size() <= limits::PAYLOAD_BYTES);
+            attempt.heartbeat(kept.unwrap_or_else(Payload::null));
         }
         match self.stop_reason() {
             Some(reason) => Err(CallError::cancelled(why(reason))),

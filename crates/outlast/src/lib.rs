@@ -61,11 +61,13 @@ pub use units::UnitExt;
 pub use workflow::{Workflow, WorkflowDef, WorkflowFn, WorkflowState};
 
 pub use outlast_model as model;
-pub use outlast_worker::Settings;
 pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
 pub use outlast_model::task::StopReason;
 pub use outlast_model::view::{Description, ListFilter, Summary};
 pub use outlast_model::{CancelMode, Refusal, RetryPolicy, RunId, Status, WorkflowId};
+#[cfg(feature = "sqlite")]
+pub use outlast_service::sqlite::OpenError;
+pub use outlast_worker::Settings;
 
 #[cfg(feature = "macros")]
 pub use outlast_macros::{Failure, activity, test, workflow};
