@@ -1,0 +1,8 @@
+//! Bad input: each is answered with a code, names the thing and the way out, writes nothing and
+//! stops nobody else.
+
+mod file;
+mod request;
+#[path = "../support/mod.rs"]
+mod support;
+mod value;
