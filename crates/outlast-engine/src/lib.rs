@@ -1,6 +1,6 @@
 //! The rules of a run: what a Temporal server's history service does, as a function.
 //!
-//! [`apply`] takes a run, an [`Input`] and the time, and says what to write and what to do once
+//! [`apply()`] takes a run, an [`Input`] and the time, and says what to write and what to do once
 //! it is written. A run is the fold of its [records](outlast_model::Record): deciding means
 //! making records, and every record changes the run through [`Run::evolve`] alone, live and when
 //! it is loaded. So what is in memory cannot differ from what is on disk.

@@ -98,7 +98,7 @@ async fn measure(place: &Place, args: &Args, load: Load) -> Result<Line> {
             ceiling,
         });
     }
-    Ok(Line::median(load, rounds))
+    Ok(Line::median(load, &rounds))
 }
 
 /// A directory of our own that is gone afterwards.

@@ -1,9 +1,9 @@
 //! A shard: the runs of a part of all workflow ids, their mailboxes and their clocks.
 //!
 //! Plain data without threads or I/O of its own: an engine thread drives it, and so does the
-//! simulator. One turn goes: [mail arrives](intake), a run is [visited](visit) (loaded, its
-//! stimuli applied), its code gets a [slice](slice), the answer is applied, and all of it is
-//! [sealed](seal) into a commit of the current batch. Nothing leaves before the batch is durable.
+//! simulator. One turn goes: mail arrives (`intake`), a run is visited (`visit`: loaded, its
+//! stimuli applied), its code gets a slice (`slice`), the answer is applied, and all of it is
+//! sealed (`seal`) into a commit of the current batch. Nothing leaves before the batch is durable.
 //!
 //! In memory it is ahead of the disk: the next slice of a run may run on state that is still
 //! being written. A commit that fails throws the whole shard back to what is on disk.

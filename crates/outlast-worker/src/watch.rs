@@ -1,6 +1,6 @@
 //! Workflow code that does not come back.
 //!
-//! Each engine thread has a [`Pulse`]: what it runs and since when. The watchdog looks at all
+//! Each engine thread has a pulse: what it runs and since when. The watchdog looks at all
 //! pulses while slices run, and sleeps while none does. A poll over 50 ms: its run goes over to
 //! the slow path and a spare thread takes the shard. Over 1 s: a warning. Over 2 s: the task
 //! fails, the run is blocked as stuck, the thread is abandoned; whatever it still produces is

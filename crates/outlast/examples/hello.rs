@@ -1,5 +1,7 @@
 //! Hello, durable world.
 
+#![allow(clippy::print_stdout, reason = "an example talks to its reader")]
+
 use outlast::prelude::*;
 
 #[activity]
@@ -14,7 +16,11 @@ async fn hello(ctx: Ctx, name: String) -> Result<String> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let app = Outlast::sqlite("hello.db").activity(greet).workflow(hello).start().await?;
+    let app = Outlast::sqlite("hello.db")
+        .activity(greet)
+        .workflow(hello)
+        .start()
+        .await?;
     println!("{}", app.run(hello, "Rust").await?);
     Ok(())
 }

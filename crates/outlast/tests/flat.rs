@@ -54,7 +54,12 @@ fn a_wake_up_costs_the_same_at_10_and_at_100_000_events() -> Result<()> {
     let marks = Marks::default();
     let windows = marks.1.clone();
     outlast::testing::block_on(async move {
-        let app = TestEnv::new().state(marks).activity(mark).workflow(long).start().await;
+        let app = TestEnv::new()
+            .state(marks)
+            .activity(mark)
+            .workflow(long)
+            .start()
+            .await;
         let count = (WINDOWS[1] + WINDOW + 2) as u64;
         assert_eq!(app.run(long, count).await?, count);
         outlast::Ok(())
@@ -66,6 +71,9 @@ fn a_wake_up_costs_the_same_at_10_and_at_100_000_events() -> Result<()> {
     };
     let (short, long) = (per_wake(0), per_wake(1));
     println!("allocations per wake-up: {short:.1} at 10 events, {long:.1} at 100,000");
-    assert!((0.9..1.1).contains(&(long / short)), "{short} and {long} allocations");
+    assert!(
+        (0.9..1.1).contains(&(long / short)),
+        "{short} and {long} allocations"
+    );
     Ok(())
 }

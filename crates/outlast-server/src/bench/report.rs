@@ -32,7 +32,7 @@ pub(super) struct Line {
 
 impl Line {
     /// The median of each figure over the rounds.
-    pub(super) fn median(load: Load, rounds: Vec<Round>) -> Self {
+    pub(super) fn median(load: Load, rounds: &[Round]) -> Self {
         let of = |figure: &dyn Fn(&Round) -> f64| {
             let mut values: Vec<f64> = rounds.iter().map(figure).collect();
             percentile(&mut values, 0.5)

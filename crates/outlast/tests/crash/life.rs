@@ -19,6 +19,8 @@ use crate::client::{Ack, Client, Disk, Memory};
 use crate::script::{self, Scenario};
 use crate::world::{Effect, Ledger, World};
 
+/// No scenario kills more processes than this by itself.
+const LIVES: usize = 12;
 /// A process that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -29,6 +31,8 @@ pub(crate) enum Cut {
     Crash(Fault),
     /// The store fails, the process lives: the group was not written, or it was.
     Failure(Written),
+    /// The process is asked to stop, and does so in order.
+    Stop,
 }
 
 /// Whether a failed commit took effect.
@@ -39,12 +43,13 @@ pub(crate) enum Written {
 }
 
 impl Cut {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Crash(Fault::Before),
         Self::Crash(Fault::After),
         Self::Crash(Fault::Full),
         Self::Failure(Written::No),
         Self::Failure(Written::Yes),
+        Self::Stop,
     ];
 }
 
@@ -97,7 +102,7 @@ impl fmt::Display for Story {
 
 static CASES: AtomicU64 = AtomicU64::new(0);
 
-/// Lets processes live one after the other, each with its fate, and a last one without.
+/// Lets processes live one after the other, each with its fate, until one comes to an end.
 pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
     let case = format!("case-{}", CASES.fetch_add(1, Ordering::SeqCst));
     let disk = tempfile::tempdir().expect("a directory");
@@ -114,14 +119,16 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         remains: Vec::new(),
     };
     let mut now = Duration::ZERO;
-    for (life, fate) in fates.iter().map(Some).chain([None]).enumerate() {
+    for life in 0..LIVES {
+        let fate = fates.get(life);
         let place = disk.path().join(format!("life-{life}"));
         std::fs::create_dir(&place).expect("a directory");
         if life > 0 {
             copy(&disk.path().join(format!("life-{}", life - 1)), &place);
         }
-        let world = World::new(&story.case, &ledger, life);
-        let process = Process::begin(scenario, &place, (&world, now), (fate, lie));
+        let store = Arc::new(Mortal::open(&place.join("runs.db"), fate, lie));
+        let world = World::new(&story.case, &ledger, life, store.killer());
+        let process = Process::begin(scenario, store, (&world, now));
         let end = process.run(scenario, &story.case, &memory);
         now = process.now();
         story.calls = process.store.calls();
@@ -133,6 +140,10 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         match end {
             End::Died => {
                 story.deaths += 1;
+                story.remains.push(remains);
+            }
+            End::Stopped => {
+                story.failures += 1;
                 story.remains.push(remains);
             }
             End::Done | End::Stuck => {
@@ -152,6 +163,7 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
 enum End {
     Done,
     Died,
+    Stopped,
     Stuck,
 }
 
@@ -165,18 +177,12 @@ struct Process {
 }
 
 impl Process {
-    fn begin(
-        scenario: &Scenario,
-        place: &Path,
-        (world, now): (&World, Duration),
-        (fate, lie): (Option<&Fate>, Lie),
-    ) -> Self {
+    fn begin(scenario: &Scenario, store: Arc<Mortal>, (world, now): (&World, Duration)) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .expect("a runtime can be built");
-        let store = Arc::new(Mortal::open(&place.join("runs.db"), fate, lie));
         let env = script::env(store.clone(), world.clone()).settings((scenario.settings)());
         let clock = env.clock();
         let begin = clock.now();
@@ -193,16 +199,15 @@ impl Process {
 
     fn run(&self, scenario: &Scenario, case: &str, memory: &Arc<Memory>) -> End {
         let client = Client::new((&self.app, &self.clock), case, memory, self.store.room());
-        let ended = self.runtime.block_on(async {
+        self.runtime.block_on(async {
             let script = (scenario.script)(&client);
             tokio::select! {
                 biased;
-                () = script => Some(End::Done),
-                () = self.store.death() => Some(End::Died),
-                () = tokio::time::sleep(PATIENCE) => Some(End::Stuck),
+                () = script => End::Done,
+                end = self.store.end() => end,
+                () = tokio::time::sleep(PATIENCE) => End::Stuck,
             }
-        });
-        ended.unwrap_or(End::Stuck)
+        })
     }
 
     fn now(&self) -> Duration {
@@ -212,9 +217,8 @@ impl Process {
     /// A dead process has threads here that do not know it: they go when they notice.
     fn bury(self, end: End) {
         let Self { runtime, app, .. } = self;
-        if end == End::Done {
-            runtime.block_on(app.shutdown());
-            return;
+        if let End::Done | End::Stopped = end {
+            return runtime.block_on(app.shutdown());
         }
         std::thread::spawn(move || {
             drop(app);
@@ -226,8 +230,9 @@ impl Process {
 /// The store of a process that is to die: tells when it has, and can fail without dying.
 struct Mortal {
     store: FaultyStore<SqliteStore>,
-    died: Notify,
-    is_over: AtomicBool,
+    ended: Notify,
+    end: Mutex<Option<End>>,
+    stop_at: Option<u64>,
     failure: Option<(u64, Written)>,
     commits: AtomicU64,
     has_failed: AtomicBool,
@@ -240,25 +245,21 @@ impl Mortal {
         let store = SqliteStore::open(path).expect("the store opens");
         let store = FaultyStore::new(store);
         store.lie(lie);
-        let (mut failure, mut room) = (None, Disk::HasRoom);
+        let (mut failure, mut stop_at, mut room) = (None, None, Disk::HasRoom);
         if fate.is_some_and(|fate| fate.cut == Cut::Crash(Fault::Full)) {
             room = Disk::MayBeFull;
         }
-        match fate {
-            Some(Fate {
-                call,
-                cut: Cut::Crash(fault),
-            }) => store.fail_at(*call, *fault),
-            Some(Fate {
-                call,
-                cut: Cut::Failure(written),
-            }) => failure = Some((*call, *written)),
+        match fate.map(|fate| (fate.call, fate.cut)) {
+            Some((call, Cut::Crash(fault))) => store.fail_at(call, fault),
+            Some((call, Cut::Failure(written))) => failure = Some((call, written)),
+            Some((call, Cut::Stop)) => stop_at = Some(call),
             None => {}
         }
         Self {
             store,
-            died: Notify::new(),
-            is_over: AtomicBool::new(false),
+            ended: Notify::new(),
+            end: Mutex::new(None),
+            stop_at,
             failure,
             commits: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
@@ -283,21 +284,42 @@ impl Mortal {
         self.room
     }
 
-    async fn death(&self) {
-        // Registered before the look, or a death in between would be missed.
-        let died = self.died.notified();
-        if !self.is_over.load(Ordering::SeqCst) {
-            died.await;
+    /// Returns when the process has died, or should stop.
+    async fn end(&self) -> End {
+        loop {
+            // Registered before the look, or an end in between would be missed.
+            let ended = self.ended.notified();
+            if let Some(end) = *self.lock_end() {
+                return end;
+            }
+            ended.await;
         }
+    }
+
+    /// Lets workflow code kill its process.
+    fn killer(self: &Arc<Self>) -> Arc<dyn Fn() + Send + Sync> {
+        let store = Arc::downgrade(self);
+        Arc::new(move || {
+            if let Some(store) = store.upgrade() {
+                store.store.kill();
+                store.over(());
+            }
+        })
     }
 
     /// The call is over: if it was the last, whoever waits for that is told.
     fn over<T>(&self, outcome: T) -> T {
         if self.store.is_dead() {
-            self.is_over.store(true, Ordering::SeqCst);
-            self.died.notify_waiters();
+            self.lock_end().get_or_insert(End::Died);
+        } else if self.stop_at.is_some_and(|call| self.calls() >= call) {
+            self.lock_end().get_or_insert(End::Stopped);
         }
+        self.ended.notify_waiters();
         outcome
+    }
+
+    fn lock_end(&self) -> std::sync::MutexGuard<'_, Option<End>> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failing(&self) -> Option<Written> {

@@ -109,6 +109,8 @@ scenarios! {
     failing_code: "failing code",
     many_runs: "many runs",
     nothing_cached: "nothing cached",
+    few_slots: "few slots",
+    poison: "poison",
 }
 
 #[test]

@@ -8,9 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use outlast::model::Event;
+use outlast::model::event::TaskFailedCause;
 use outlast::prelude::*;
 use outlast::testing::replay;
-use outlast::{ConflictPolicy, Settings};
+use outlast::{ConflictPolicy, Description, Settings};
 use outlast_service::store::Store;
 
 use crate::client::Client;
@@ -257,6 +258,28 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         }),
     ),
     Scenario {
+        settings: few_slots,
+        ..scenario(
+            "few slots",
+            script!(|client| {
+                client.start("fan", "a").await;
+                client.start("bounded_fan", "b").await;
+                client.result("a").await;
+                client.result("b").await;
+            }),
+        )
+    },
+    scenario(
+        "poison",
+        script!(|client| {
+            client.start("poison", "p").await;
+            client.start("sequence", "a").await;
+            client.until("p", is_quarantined).await;
+            client.result("a").await;
+            client.terminate("p").await;
+        }),
+    ),
+    Scenario {
         settings: || cached(0),
         ..scenario(
             "nothing cached",
@@ -268,6 +291,18 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         )
     },
 ];
+
+fn few_slots() -> Settings {
+    Settings {
+        activity_slots: 2,
+        ..Settings::default()
+    }
+}
+
+fn is_quarantined(run: &Description) -> bool {
+    let cause = run.trouble.as_ref().map(|trouble| trouble.cause);
+    cause == Some(TaskFailedCause::Quarantined)
+}
 
 /// An application with everything a scenario may need.
 pub(crate) fn env(store: Arc<dyn Store>, world: World) -> TestEnv<(World, ())> {
@@ -289,7 +324,8 @@ pub(crate) fn env(store: Arc<dyn Store>, world: World) -> TestEnv<(World, ())> {
         .workflow(endless)
         .workflow(endless_timer);
     let env = env.workflow(saga).workflow(race).workflow(branches);
-    env.workflow(broken).workflow(mixture)
+    let env = env.workflow(broken).workflow(mixture);
+    env.workflow(poison).workflow(bounded_fan)
 }
 
 /// Replays a history with the code of its type.
@@ -315,6 +351,8 @@ pub(crate) fn replay_as(kind: &str, history: &[Event]) -> Result<()> {
         "branches" => replay(branches, history),
         "broken" => replay(broken, history),
         "mixture" => replay(mixture, history),
+        "poison" => replay(poison, history),
+        "bounded_fan" => replay(bounded_fan, history),
         other => Err(format!("no workflow {other}"))?,
     }
 }
@@ -387,6 +425,21 @@ async fn sequence(ctx: Ctx, _case: String) -> Result<String> {
 async fn fan(ctx: Ctx, _case: String) -> Result<String> {
     let all = futures::future::try_join_all((0..12).map(|n| ctx.run(work, n))).await?;
     Ok(all.into_iter().sum::<u64>().to_string())
+}
+
+#[workflow]
+async fn bounded_fan(ctx: Ctx, _case: String) -> Result<String> {
+    let call = |n| ctx.run(work, n).retry(RetryPolicy::times(3));
+    let all = futures::future::try_join_all((0..5).map(call)).await?;
+    Ok(all.into_iter().sum::<u64>().to_string())
+}
+
+/// Kills every process that runs its second slice.
+#[workflow]
+async fn poison(ctx: Ctx, case: String) -> Result<String> {
+    ctx.run(work, 1).await?;
+    World::of(&case).kill();
+    Ok("it should not get here".into())
 }
 
 #[workflow]

@@ -31,11 +31,12 @@ impl Ledger {
 }
 
 /// The world as one process sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct World {
     ledger: Arc<Ledger>,
     life: usize,
     is_dead: Arc<AtomicBool>,
+    killer: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Steps are closures of workflow code and reach the world by the name of their case.
@@ -43,8 +44,14 @@ static WORLDS: Mutex<BTreeMap<String, World>> = Mutex::new(BTreeMap::new());
 
 impl World {
     /// The world of a new process, which steps of this case see from now on.
-    pub(crate) fn new(case: &str, ledger: &Arc<Ledger>, life: usize) -> Self {
+    pub(crate) fn new(
+        case: &str,
+        ledger: &Arc<Ledger>,
+        life: usize,
+        killer: Arc<dyn Fn() + Send + Sync>,
+    ) -> Self {
         let world = Self {
+            killer,
             ledger: ledger.clone(),
             life,
             is_dead: Arc::default(),
@@ -75,6 +82,12 @@ impl World {
         self.note(name.to_owned(), 0);
         let effects = self.ledger.effects();
         effects.iter().filter(|effect| effect.key == name).count()
+    }
+
+    /// Kills the process, from the inside.
+    pub(crate) fn kill(&self) {
+        self.end();
+        (self.killer)();
     }
 
     /// From here on the code of the scenario works.

@@ -110,9 +110,7 @@ impl World {
             ));
         }
         let is_beside = fleet.running.iter().any(|other| {
-            is_same_operation(other.token, token)
-                && other.life == life
-                && other.stop.is_none()
+            is_same_operation(other.token, token) && other.life == life && other.stop.is_none()
         });
         if is_beside {
             return Err("began while an earlier attempt of the same process runs".into());
