@@ -84,13 +84,13 @@ pub(crate) const TORTURE: &[Step<'static>] = &[Step {
 /// How long the suites with a knob run in a usual test run.
 pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_SIM_SEEDS", "10000"),
-    Knob("OUTLAST_KILLS", "100"),
+    Knob("OUTLAST_KILLS", "1000"),
 ];
 
 /// How long they run when time does not matter.
 pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_SIM_SEEDS", "100000"),
-    Knob("OUTLAST_KILLS", "1000"),
+    Knob("OUTLAST_KILLS", "10000"),
 ];
 
 /// One simulated run under a given seed, told in full.

@@ -217,7 +217,16 @@ impl Numbers {
             } => {
                 commands.iter_mut().for_each(|command| self.number(command));
             }
-            _ => {}
+            Input::Signal { .. }
+            | Input::Cancel { .. }
+            | Input::Terminate { .. }
+            | Input::Due
+            | Input::Recover { .. }
+            | Input::Retry
+            | Input::ForeignWake
+            | Input::ArmSlice
+            | Input::DisarmSlice
+            | Input::Task { .. } => {}
         }
     }
 
