@@ -1,7 +1,7 @@
 //! What the simulator found, as short stories: each failed before its cause was mended.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outlast_engine::Input;
@@ -9,7 +9,7 @@ use outlast_model::id::WorkflowId;
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartReply, StartRequest};
 use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptResult, WorkflowTask};
 use outlast_model::view::RunRef;
-use outlast_model::{EventKind, Fact, Payload, Record, RequestId, RunId, Timestamp};
+use outlast_model::{EventKind, Fact, Payload, Record, Refusal, RequestId, RunId, Timestamp};
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
 use outlast_service::outlet::Outlet;
@@ -237,9 +237,15 @@ fn a_start_is_recognised_while_its_run_is_on_its_way_to_the_disk() {
     story.start("w", vec![Node::Timer(5)]);
     let task = story.next().expect("a first slice");
     story.answer(&task);
-    story.start("w", vec![Node::Timer(5)]);
+    let again: Arc<Mutex<Option<StartReply>>> = Arc::default();
+    let heard = again.clone();
+    let reply = Box::new(move |answer: Result<StartReply, Refusal>| {
+        *heard.lock().expect("one thread") = answer.ok();
+    });
+    story.start_with(request("w", vec![Node::Timer(5)]), reply);
     story.settle();
-    story.assert_no_violation();
+    let answer = again.lock().expect("one thread").expect("it is no refusal");
+    assert!(!answer.started);
 }
 
 /// Asked for at a time the clock has not reached again, it lost its place and its alarm.
@@ -264,8 +270,11 @@ fn an_activity_starts_although_the_clock_went_back() {
 /// Steps were handed out only by a rebuild without a task.
 #[test]
 fn a_step_runs_when_its_code_comes_back_with_a_task() {
-    let mut story = Story::new(SHAPE);
-    story.start("w", vec![Node::Step(0)]);
+    let mut story = Story::new(Shape {
+        step_slots: 1,
+        ..SHAPE
+    });
+    story.start("w", vec![Node::Join(vec![Node::Step(0), Node::Step(0)])]);
     story.settle();
     story.signal("w", "log", 1);
     let task = story.next().expect("a task");
@@ -396,7 +405,7 @@ fn a_store_that_fails_gives_all_slots_back() {
     story.signal("w", "log", 1);
     let task = story.next();
     assert!(task.is_some(), "a slice is out, and an attempt beside it");
-    let refusal = outlast_model::Refusal::Indeterminate { reason: "x".into() };
+    let refusal = Refusal::Indeterminate { reason: "x".into() };
     let boot = story.process.store.reopen().expect("memory");
     let me = crate::sim::process::incarnation(0, 1);
     story.process.shard.start_over(boot, me, &refusal, None);
