@@ -15,6 +15,7 @@ pub(crate) fn judge(scenario: &Scenario, story: &Story, clean: Option<&Story>) -
     if story.is_stuck {
         complaints.push("stuck: the client waits for an answer".into());
     }
+    complaints.extend(story.damage.iter().map(|line| format!("lost: {line}")));
     for ack in &story.acks {
         complaints.extend(lost(story, ack));
     }

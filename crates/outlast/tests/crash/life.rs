@@ -11,7 +11,7 @@ use outlast::model::task::RunNo;
 use outlast::model::{Event, Record, RunId, WorkflowId, record};
 use outlast::{ListFilter, Status};
 use outlast_service::faulty::{Fault, FaultyStore, Lie};
-use outlast_service::sqlite::SqliteStore;
+use outlast_service::sqlite::{Reader, SqliteStore};
 use outlast_service::store::{Boot, Commit, CommitError, Loaded, ReadError, RunRow, Store};
 use tokio::sync::Notify;
 
@@ -85,6 +85,8 @@ pub(crate) struct Story {
     pub(crate) runs: Vec<Recorded>,
     /// What was on disk when each process died.
     pub(crate) remains: Vec<Vec<Recorded>>,
+    /// What is wrong with the files themselves.
+    pub(crate) damage: Vec<String>,
 }
 
 impl fmt::Display for Story {
@@ -105,7 +107,7 @@ static CASES: AtomicU64 = AtomicU64::new(0);
 /// Lets processes live one after the other, each with its fate, until one comes to an end.
 pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
     let case = format!("case-{}", CASES.fetch_add(1, Ordering::SeqCst));
-    let disk = tempfile::tempdir().expect("a directory");
+    let disk = scratch();
     let (ledger, memory) = (Arc::new(Ledger::default()), Arc::new(Memory::default()));
     let mut story = Story {
         case,
@@ -117,6 +119,7 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         effects: Vec::new(),
         runs: Vec::new(),
         remains: Vec::new(),
+        damage: Vec::new(),
     };
     let mut now = Duration::ZERO;
     for life in 0..LIVES {
@@ -134,9 +137,10 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         story.calls = process.store.calls();
         story.failures += process.store.failures();
         story.failures += u32::from(fate.is_some_and(|f| f.cut == Cut::Crash(Fault::Full)));
+        process.leave(end);
         world.end();
-        let remains = recorded(process.store.disk());
-        process.bury(end);
+        let remains = recorded(&place.join("runs.db"), &mut story.damage);
+        process.bury();
         match end {
             End::Died => {
                 story.deaths += 1;
@@ -156,6 +160,17 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
     story.acks = memory.acks();
     story.effects = ledger.effects();
     story
+}
+
+/// A directory in memory where there is one: thousands of syncs are not the point here.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    made.expect("a directory")
 }
 
 /// How a process ended.
@@ -214,12 +229,16 @@ impl Process {
         self.clock.now().since(self.begin)
     }
 
-    /// A dead process has threads here that do not know it: they go when they notice.
-    fn bury(self, end: End) {
-        let Self { runtime, app, .. } = self;
+    /// One that has not died stops in order.
+    fn leave(&self, end: End) {
         if let End::Done | End::Stopped = end {
-            return runtime.block_on(app.shutdown());
+            self.runtime.block_on(self.app.shutdown());
         }
+    }
+
+    /// A dead process has threads here that do not know it: they go when they notice.
+    fn bury(self) {
+        let Self { runtime, app, .. } = self;
         std::thread::spawn(move || {
             drop(app);
             runtime.shutdown_background();
@@ -274,10 +293,6 @@ impl Mortal {
 
     fn failures(&self) -> u32 {
         *self.failures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn disk(&self) -> &SqliteStore {
-        self.store.inner()
     }
 
     fn room(&self) -> Disk {
@@ -381,18 +396,20 @@ impl Store for Mortal {
     }
 }
 
-/// All runs of the disk, with their histories.
-fn recorded(disk: &SqliteStore) -> Vec<Recorded> {
+/// All runs of the file, with their histories, and what is wrong with the file.
+fn recorded(path: &Path, damage: &mut Vec<String>) -> Vec<Recorded> {
+    let disk = SqliteStore::open_reader(path).expect("the file can be read");
+    damage.extend(disk.check().expect("the file can be checked").damage);
     let everything = ListFilter {
         limit: 10_000,
         ..ListFilter::default()
     };
-    let rows = disk.list(&everything).expect("the disk can be read");
-    rows.into_iter().map(|row| read(disk, row)).collect()
+    let rows = disk.list(&everything).expect("the file can be read");
+    rows.into_iter().map(|row| read(&disk, row)).collect()
 }
 
-fn read(disk: &SqliteStore, row: RunRow) -> Recorded {
-    let blobs = disk.history(row.no).expect("the disk can be read");
+fn read(disk: &Reader, row: RunRow) -> Recorded {
+    let blobs = disk.history(row.no).expect("the file can be read");
     let (mut history, mut damage) = (Vec::new(), None);
     for blob in blobs {
         match record::decode(&blob) {
