@@ -7,7 +7,9 @@ mod eviction;
 mod ids;
 mod lifecycle;
 mod race;
+mod shards;
 mod signals;
+mod slots;
 mod step;
 #[path = "../support/mod.rs"]
 mod support;
