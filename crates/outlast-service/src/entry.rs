@@ -47,6 +47,8 @@ pub(crate) struct Entry {
     pub(crate) waiting_attempts: usize,
     /// Steps that want a slot while the instance, which has their code, is not in memory.
     pub(crate) needs_instance: bool,
+    /// Whether the worker may have code of its steps: it is told when the run has ended.
+    pub(crate) has_steps: bool,
     /// Whether its code waits for the newest commit to be durable, to be rebuilt from it.
     pub(crate) awaits_disk: bool,
     /// Its code was given up as stuck in this turn; it is let go when the thread comes back.
@@ -131,6 +133,7 @@ impl Entry {
             unsnapped: 0,
             waiting_attempts: 0,
             needs_instance: false,
+            has_steps: false,
             awaits_disk: false,
             stuck_turn: None,
             damage: None,

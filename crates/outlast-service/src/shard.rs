@@ -296,7 +296,6 @@ impl Shard {
             }
             self.unload(no);
         }
-        self.evictions.clear();
     }
 
     /// The state of a run leaves memory, not before the disk has all of it: until then only

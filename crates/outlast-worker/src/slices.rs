@@ -142,7 +142,6 @@ impl Slices {
                 self.put(task, instance)
             }
             None => {
-                self.forget_steps(task, &answer);
                 self.tell_failure(task, &answer);
                 Vec::new()
             }
@@ -150,9 +149,11 @@ impl Slices {
         Done { answer, evicted }
     }
 
-    /// Drops an instance.
+    /// The backend wants a run forgotten: its instance, and the code of its steps. Not before: a
+    /// run that wants to end may have to go on.
     pub fn evict(&mut self, run_id: RunId) {
         drop(self.take(run_id));
+        self.steps.forget(run_id);
     }
 
     /// Code of a step, for a driver without a dispatcher.
@@ -199,7 +200,7 @@ impl Slices {
             let Some(oldest) = self.by_use.first_key_value().map(|(_, run)| *run) else {
                 break;
             };
-            self.evict(oldest);
+            drop(self.take(oldest));
             evicted.push(oldest);
         }
         evicted
@@ -239,12 +240,6 @@ impl Slices {
                 task,
                 &format!("its code cannot go on ({}): {failure}", cause.name()),
             );
-        }
-    }
-
-    fn forget_steps(&self, task: &WorkflowTask, answer: &TaskAnswer) {
-        if matches!(answer, TaskAnswer::Completed { .. }) {
-            self.steps.forget(task.run_id);
         }
     }
 }

@@ -26,7 +26,7 @@ impl Steps {
         self.lock().remove(&(run, seq));
     }
 
-    /// The run has ended.
+    /// The run has ended, or is rebuilt before its steps run again.
     pub(crate) fn forget(&self, run: RunId) {
         let mut code = self.lock();
         let first = (run, Seq(0));

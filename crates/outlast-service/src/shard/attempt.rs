@@ -16,6 +16,7 @@ impl Shard {
     pub(super) fn hand_out_ready(&mut self, entry: &mut Entry, now: Timestamp) {
         let ready = std::mem::take(&mut entry.decision.ready);
         for (kind, seq) in ready {
+            entry.has_steps |= kind == AttemptKind::Step;
             let Some(run) = entry.run.as_ref() else {
                 return;
             };

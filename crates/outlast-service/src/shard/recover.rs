@@ -33,6 +33,7 @@ impl Shard {
             .is_some_and(|run| run.steps().next().is_some())
         {
             entry.needs_instance = true;
+            entry.has_steps = true;
         }
     }
 
@@ -211,7 +212,7 @@ impl Shard {
         if let Some(run) = &entry.run {
             self.stop_running(run);
         }
-        if entry.is_cached || entry.slice.is_some() {
+        if entry.is_cached || entry.slice.is_some() || entry.has_steps {
             self.evictions.push_back(entry.row.run_id);
         }
         (entry.slice, entry.waiters)

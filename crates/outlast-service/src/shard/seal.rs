@@ -104,7 +104,7 @@ impl Shard {
             self.waiters = self.waiters.saturating_sub(1);
             entry.acks.push(Ack::Closed(wait, outcome.clone()));
         }
-        if entry.is_cached {
+        if entry.is_cached || entry.has_steps {
             self.evictions.push_back(entry.row.run_id);
             entry.is_cached = false;
         }

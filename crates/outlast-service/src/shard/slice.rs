@@ -196,9 +196,6 @@ impl Shard {
         if std::mem::take(&mut entry.decision.round_again) {
             entry.is_cached = false;
             entry.rounds += u32::from(is_closing);
-            // The worker forgot the code of steps with the end that did not come.
-            let run = entry.run.as_ref();
-            entry.needs_instance |= run.is_some_and(|run| run.steps().next().is_some());
         }
         if is_back {
             self.hand_out_steps(entry, now);

@@ -9,7 +9,7 @@ use outlast_model::id::WorkflowId;
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartReply, StartRequest};
 use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptResult, WorkflowTask};
 use outlast_model::view::RunRef;
-use outlast_model::{EventKind, Fact, Payload, Record, Refusal, RequestId, RunId, Timestamp};
+use outlast_model::{EventKind, Fact, Payload, Record, Refusal, RequestId, RunId, Seq, Timestamp};
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
 use outlast_service::outlet::Outlet;
@@ -429,4 +429,27 @@ fn a_report_of_a_step_is_no_report_of_the_activity_with_its_number() {
     let no = story.disk.rows().remove(0).no;
     let is_beat = |record: &Record| matches!(record, Record::Fact(Fact::Heartbeat { .. }));
     assert!(!story.disk.has(no, is_beat));
+}
+
+/// The worker threw the code away when the run wanted to end, which it then did not.
+#[test]
+fn a_step_has_its_code_until_its_run_has_really_ended() {
+    let mut story = Story::new(SHAPE);
+    let step = Node::Spawn(Box::new(Node::Step(0)));
+    story.start("w", vec![step, Node::Recv(true)]);
+    story.settle();
+    story.signal("w", "b", 1);
+    let task = story.next().expect("the last slice, but for a message");
+    story.signal("w", "log", 2);
+    story.answer(&task);
+    let has_code = |story: &Story| {
+        story
+            .process
+            .slices
+            .step_code(task.run_id, Seq(1))
+            .is_some()
+    };
+    assert!(has_code(&story));
+    story.settle();
+    assert!(story.is_closed("w") && !has_code(&story));
 }

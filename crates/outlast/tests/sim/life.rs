@@ -7,7 +7,7 @@ use std::time::Duration;
 use outlast_model::event::TaskFailedCause;
 use outlast_model::id::Epoch;
 use outlast_model::task::{AttemptKind, TaskAnswer, WorkflowTask};
-use outlast_model::{EventKind, Failure, Record, Refusal};
+use outlast_model::{Failure, Refusal};
 use outlast_runtime::Unwatched;
 use outlast_service::batch::Batch;
 use outlast_service::faulty::Fault;
@@ -15,7 +15,6 @@ use outlast_service::shard::{Driver, Turn};
 use outlast_service::store::{Commit, CommitError, CommitNo, Expect, Store};
 use outlast_worker::slices::Done;
 
-use super::disk::event;
 use super::driver::Simulation;
 use super::process::{Process, Shape, Stuck, incarnation};
 use super::program::PANIC;
@@ -291,7 +290,7 @@ impl Simulation {
     }
 
     /// A step that begins must find its code, unless it is told to stop at once, or its run has
-    /// ended, or tried to, ahead of the disk.
+    /// ended ahead of the disk.
     fn judge_steps(&mut self) {
         let running = self.world.running();
         for begun in self.world.take_fresh() {
@@ -305,8 +304,7 @@ impl Simulation {
             let is_open = audit.is_some_and(|audit| audit.row.state.status.is_open());
             let now = running.iter().find(|running| running.token == token);
             let is_told = now.is_none_or(|running| running.stop.is_some());
-            let is_round = self.disk.has(token.run, is_unhandled);
-            if token.kind == AttemptKind::Step && !has_code && is_open && !is_told && !is_round {
+            if token.kind == AttemptKind::Step && !has_code && is_open && !is_told {
                 self.desk
                     .violation(format!("{token:?} began without its code"));
             }
@@ -504,11 +502,4 @@ impl Simulation {
             other => self.desk.violation(format!("a zombie's commit: {other:?}")),
         }
     }
-}
-
-fn is_unhandled(record: &Record) -> bool {
-    let cause = TaskFailedCause::UnhandledCommand;
-    event(record).is_some_and(|event| {
-        matches!(&event.kind, EventKind::TaskFailed { cause: found, .. } if *found == cause)
-    })
 }
