@@ -26,6 +26,9 @@ use crate::{activity, step, timer, workflow_task};
 
 type Buffer = Vec<EventKind>;
 
+/// Payloads of the commands of one task: they share a commit with the stimuli that caused them.
+const COMMAND_BYTES: usize = limits::COMMIT_BYTES / 4 * 3;
+
 /// Applies an answer.
 pub(crate) fn answer(
     run: &mut Run,
@@ -414,6 +417,13 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
             commands.len()
         ));
     }
+    let bytes: usize = commands.iter().map(weight).sum();
+    if bytes > COMMAND_BYTES {
+        return Err(format!(
+            "the commands of one task have {bytes} bytes, the limit is {COMMAND_BYTES}: wait for \
+             some before you ask for more, or pass references"
+        ));
+    }
     if run.pending() + commands.len() > limits::PENDING_OPERATIONS + limits::COMMANDS_PER_TASK {
         let limit = limits::PENDING_OPERATIONS;
         return Err(format!(
@@ -441,6 +451,21 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
 }
 
 /// A new operation takes a number above all before it; any other command names an open one.
+/// Bytes of the payload that a command brings.
+fn weight(command: &Command) -> usize {
+    match command {
+        Command::ScheduleActivity(command) => command.input.size(),
+        Command::CompleteWorkflow { result } => result.size(),
+        Command::StartTimer { .. }
+        | Command::ScheduleStep { .. }
+        | Command::RequestCancelActivity { .. }
+        | Command::CancelTimer { .. }
+        | Command::CancelStep { .. }
+        | Command::FailWorkflow { .. }
+        | Command::CancelWorkflow => 0,
+    }
+}
+
 fn check_one(run: &Run, command: &Command, used: &mut Used) -> Result<(), String> {
     let (is_fine, seq) = match command {
         Command::ScheduleActivity(c) => (is_next(&mut used.activity, c.seq), c.seq),

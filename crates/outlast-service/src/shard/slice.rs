@@ -234,7 +234,7 @@ impl Shard {
             .partition(|letter| is_message(&letter.input));
         entry.mailbox = messages.into();
         self.apply_mail(entry, now);
-        entry.mailbox = rest.into();
+        entry.mailbox.extend(rest);
     }
 
     fn too_late(&mut self, entry: &mut Entry, token: TaskToken) {

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use outlast_engine::{Error, Input, Run, apply, workflow_task};
-use outlast_model::Timestamp;
 use outlast_model::event::TaskFailedCause;
-use outlast_model::task::{RunNo, WorkflowTask};
+use outlast_model::task::{AttemptResult, RunNo, WorkflowTask};
+use outlast_model::{Timestamp, limits};
 
 use super::Shard;
 use crate::entry::{Entry, Letter, Path};
@@ -17,6 +17,10 @@ use crate::store::{ReadError, Store};
 
 /// How long a run that the store could not give waits before it is asked for again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// Payloads of mail that go into one commit; the rest goes into the next. With the commands of
+/// the slice that sees them they must stay below the limit of a commit.
+const MAIL_BYTES: usize = limits::COMMIT_BYTES / 8;
 
 impl Shard {
     pub(super) fn visit(
@@ -114,10 +118,14 @@ impl Shard {
 
     /// Applies the mailbox, and the clock, in that order.
     pub(super) fn apply_mail(&mut self, entry: &mut Entry, now: Timestamp) {
-        while let Some(letter) = entry.mailbox.pop_front() {
+        let mut room = MAIL_BYTES;
+        while room > 0
+            && let Some(letter) = entry.mailbox.pop_front()
+        {
             let Some(run) = entry.run.as_mut() else {
                 return;
             };
+            room = room.saturating_sub(weight(&letter.input));
             match apply(run, letter.input, now, &mut entry.decision) {
                 Ok(()) => {
                     if let Some(reply) = letter.reply {
@@ -134,6 +142,9 @@ impl Shard {
                     return;
                 }
             }
+        }
+        if !entry.mailbox.is_empty() {
+            self.enqueue(entry);
         }
         self.apply_input(entry, Input::Due, now);
     }
@@ -215,6 +226,22 @@ impl Shard {
             }
         }
     }
+}
+
+/// Bytes of the payload that an input brings.
+fn weight(input: &Input) -> usize {
+    if let Input::Signal { input, .. } = input {
+        return input.size();
+    }
+    if let Input::Heartbeat { details, .. } = input {
+        return details.size();
+    }
+    if let Input::Outcome(outcome) = input
+        && let AttemptResult::Completed(result) = &outcome.result
+    {
+        return result.size();
+    }
+    0
 }
 
 fn refuse(letters: VecDeque<Letter>, refusal: &outlast_model::Refusal) {

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counting::Counting;
+use outlast::model::limits;
 use outlast::prelude::*;
 use outlast::{App, Settings};
+use outlast_service::memory::MemoryStore;
 use outlast_service::sqlite::SqliteStore;
 use support::{drive, sound};
 
@@ -121,6 +123,60 @@ fn a_fan_out_of_five_hundred_costs_a_handful_of_commits() {
             let commits = cost(settings, 500).await;
             assert!(commits <= 6, "{slots} slots: {commits} commits");
         }
+    });
+}
+
+#[activity]
+async fn makes(size: usize) -> Result<String> {
+    Ok("x".repeat(size))
+}
+
+#[activity]
+async fn takes(text: String) -> Result<usize> {
+    Ok(text.len())
+}
+
+const ROUGHLY_TWO_MIB: usize = 2_000_000;
+
+#[workflow]
+async fn heavy(ctx: Ctx, is_input: bool) -> Result<usize> {
+    if is_input {
+        let text = "x".repeat(ROUGHLY_TWO_MIB);
+        let calls = (0..26).map(|_| ctx.run(takes, &text));
+        return Ok(futures::future::try_join_all(calls)
+            .await?
+            .into_iter()
+            .sum());
+    }
+    let calls = (0..12).map(|_| ctx.run(makes, ROUGHLY_TWO_MIB));
+    let all = futures::future::try_join_all(calls).await?;
+    Ok(all.iter().map(String::len).sum())
+}
+
+#[test]
+fn no_commit_is_larger_than_the_limit() {
+    drive(async {
+        let sync = Duration::from_millis(200);
+        let store = Counting::on_slow_disk(MemoryStore::new(), sync);
+        let store = Arc::new(store);
+        let env = TestEnv::on(store.clone()).activity(makes).activity(takes);
+        let env = env.workflow(heavy).report(|_| ());
+        // Encoding all that takes long without optimisation.
+        let patient = Settings {
+            deadlock_timeout: Duration::ZERO,
+            ..Settings::default()
+        };
+        let app = env.settings(patient).start().await;
+        let done = app.run(heavy, false).await.expect("it ends");
+        assert_eq!(done, 12 * ROUGHLY_TWO_MIB);
+        // All results are there at once, and still go into commits of a moderate size.
+        let largest = store.largest();
+        assert!(largest < limits::COMMIT_BYTES as u64 / 4, "{largest} bytes");
+        let run = app.start(heavy, true).await.expect("it starts");
+        let found = support::until(&run, |d| d.trouble.is_some()).await;
+        let text = found.trouble.expect("it is in trouble").failure.to_string();
+        assert!(text.contains("52000052 bytes"), "{text}");
+        assert!(store.largest() < limits::COMMIT_BYTES as u64);
     });
 }
 

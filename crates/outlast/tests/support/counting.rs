@@ -14,6 +14,7 @@ pub(crate) struct Counting<S> {
     calls: AtomicU64,
     groups: AtomicU64,
     commits: AtomicU64,
+    largest: AtomicU64,
     sync: Duration,
 }
 
@@ -25,6 +26,7 @@ impl<S: Store> Counting<S> {
             calls: zero(),
             groups: zero(),
             commits: zero(),
+            largest: zero(),
             sync: Duration::ZERO,
         }
     }
@@ -53,6 +55,11 @@ impl<S: Store> Counting<S> {
         self.commits.load(Ordering::SeqCst)
     }
 
+    /// Bytes of the largest commit.
+    pub(crate) fn largest(&self) -> u64 {
+        self.largest.load(Ordering::SeqCst)
+    }
+
     fn called(&self) -> &S {
         self.calls.fetch_add(1, Ordering::SeqCst);
         &self.inner
@@ -67,6 +74,10 @@ impl<S: Store> Store for Counting<S> {
     fn commit(&self, group: &[Commit]) -> Result<(), CommitError> {
         self.groups.fetch_add(1, Ordering::SeqCst);
         self.commits.fetch_add(group.len() as u64, Ordering::SeqCst);
+        for commit in group {
+            let bytes = commit.blob.len() as u64;
+            self.largest.fetch_max(bytes, Ordering::SeqCst);
+        }
         std::thread::sleep(self.sync);
         self.called().commit(group)
     }
