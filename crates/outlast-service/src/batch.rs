@@ -45,13 +45,15 @@ impl Batch {
         }
     }
 
-    /// Nothing of it will happen.
+    /// Nothing of it will happen, but that attempts are told to stop: after a commit that failed
+    /// no outcome of this life counts, and the next life may not know that they run.
     pub fn refuse(self, outlet: &dyn Outlet, refusal: &Refusal) {
         for (_, effect) in self.effects {
             match effect {
                 Effect::StartActivity(_) => outlet.return_slot(AttemptKind::Activity),
                 Effect::StartStep(_) => outlet.return_slot(AttemptKind::Step),
-                Effect::Stop(..) | Effect::Closed(_) => {}
+                stop @ Effect::Stop(..) => outlet.release(vec![stop]),
+                Effect::Closed(_) => {}
             }
         }
         for (_, ack) in self.acks {

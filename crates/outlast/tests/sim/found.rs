@@ -453,3 +453,23 @@ fn a_step_has_its_code_until_its_run_has_really_ended() {
     story.settle();
     assert!(story.is_closed("w") && !has_code(&story));
 }
+
+/// The attempt had timed out in a commit that failed: nobody told it, and its retry began.
+#[test]
+fn an_attempt_is_told_to_stop_although_the_commit_that_says_so_fails() {
+    let mut story = Story::new(SHAPE);
+    let call = plan::Call {
+        start_to_close: 5,
+        ..CALL
+    };
+    story.start("w", vec![Node::Activity(call)]);
+    story.settle();
+    story.now = story.now.after(Duration::from_secs(6));
+    assert!(story.next().is_none(), "only the attempt is timed out");
+    let refusal = Refusal::Indeterminate { reason: "x".into() };
+    story.process.take_batch();
+    for batch in std::mem::take(&mut story.process.parcels) {
+        batch.refuse(&*story.process.ramp, &refusal);
+    }
+    assert!(story.world.running()[0].stop.is_some());
+}
