@@ -78,9 +78,9 @@ fn command() -> impl Strategy<Value = Command> {
         seq().prop_map(move |seq| Command::ScheduleStep {
             seq,
             name: "s".into(),
-            options: StepOptions {
+            options: Box::new(StepOptions {
                 retry: RetryPolicy::times(2)
-            },
+            }),
             site: site(),
         }),
         seq().prop_map(|seq| Command::CancelStep { seq }),

@@ -40,7 +40,7 @@ pub enum Command {
         /// Its name.
         name: StepName,
         /// Retries.
-        options: StepOptions,
+        options: Box<StepOptions>,
         /// The call.
         site: Site,
     },

@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 
 use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
@@ -30,9 +31,14 @@ pub mod type_name {
     pub const NOT_REGISTERED: &str = "outlast.NotRegistered";
 }
 
+/// What went wrong. One pointer wide, because whatever can fail has room for one and most things
+/// do not fail; what it says is in its first [`Link`].
+#[derive(Clone, PartialEq)]
+pub struct Failure(Box<Link>);
+
 /// One link of a chain of causes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct Link {
     /// What happened, for a person.
     pub message: String,
     /// What kind of thing happened, for a program.
@@ -40,7 +46,44 @@ pub struct Failure {
     /// Where it came from, if known: `file:line` or a stack trace.
     pub trace: Option<String>,
     /// Why it happened.
-    pub cause: Option<Box<Failure>>,
+    pub cause: Option<Failure>,
+}
+
+impl Deref for Failure {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut Link {
+        &mut self.0
+    }
+}
+
+impl From<Link> for Failure {
+    fn from(link: Link) -> Self {
+        Self(Box::new(link))
+    }
+}
+
+impl From<Failure> for Link {
+    fn from(failure: Failure) -> Self {
+        *failure.0
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure")
+            .field("message", &self.message)
+            .field("kind", &self.kind)
+            .field("trace", &self.trace)
+            .field("cause", &self.cause)
+            .finish()
+    }
 }
 
 /// Which clock ran out.
@@ -150,12 +193,12 @@ impl Failure {
     /// A failure of the given kind, cut to the limits.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         let message = cut(message.into(), limits::FAILURE_MESSAGE_BYTES);
-        Self {
+        Self::from(Link {
             message,
             kind,
             trace: None,
             cause: None,
-        }
+        })
     }
 
     /// What user code raised.
@@ -210,7 +253,7 @@ impl Failure {
     /// Adds why it happened; a chain over the limit loses its innermost links.
     #[must_use]
     pub fn caused_by(mut self, cause: Failure) -> Self {
-        self.cause = Some(Box::new(cause));
+        self.cause = Some(cause);
         let mut link = &mut self;
         for _ in 1..limits::FAILURE_CAUSES {
             match &mut link.cause {
@@ -224,7 +267,7 @@ impl Failure {
 
     /// This failure and its causes, outermost first.
     pub fn chain(&self) -> impl Iterator<Item = &Failure> {
-        core::iter::successors(Some(self), |f| f.cause.as_deref())
+        core::iter::successors(Some(self), |f| f.cause.as_ref())
     }
 
     /// Whether it, or what caused it, is a cancellation.
@@ -292,7 +335,7 @@ impl<'b, C> Decode<'b, C> for Failure {
             let message = d.str()?.to_owned();
             let kind = FailureKind::decode(d, ctx)?;
             let trace = Option::<String>::decode(d, ctx)?;
-            links.push(Failure {
+            links.push(Link {
                 message,
                 kind,
                 trace,
@@ -301,8 +344,8 @@ impl<'b, C> Decode<'b, C> for Failure {
         }
         let mut chain: Option<Failure> = None;
         for mut link in links.into_iter().rev() {
-            link.cause = chain.take().map(Box::new);
-            chain = Some(link);
+            link.cause = chain.take();
+            chain = Some(link.into());
         }
         chain.ok_or_else(|| decode::Error::message("a failure has at least one link"))
     }

@@ -1,6 +1,7 @@
 //! User data as bytes with an encoding. JSON by default, byte-compatible with Temporal's
 //! `json/plain`; anything else passes through untouched, so that a codec may wrap it.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -49,9 +50,10 @@ pub struct Payload {
     /// The value itself. Cheap to clone.
     #[cbor(n(1), with = "crate::cbor::bytes")]
     pub data: Bytes,
-    /// Metadata beyond the encoding, kept for codecs and other SDKs.
+    /// Metadata beyond the encoding, kept for codecs and other SDKs. Boxed: it is rare, and a
+    /// payload is moved often.
     #[n(2)]
-    pub metadata: Option<BTreeMap<String, Vec<u8>>>,
+    pub metadata: Option<Box<BTreeMap<String, Vec<u8>>>>,
 }
 
 /// A value could not become a payload, or a payload not the expected value.

@@ -90,7 +90,7 @@ pub enum Fact {
         name: StepName,
         /// Retries.
         #[n(2)]
-        options: StepOptions,
+        options: Box<StepOptions>,
         /// The call.
         #[n(3)]
         site: Site,

@@ -110,7 +110,7 @@ impl Shared {
             Some(Command::ScheduleStep {
                 seq,
                 name,
-                options,
+                options: Box::new(options),
                 site,
             })
         })

@@ -143,7 +143,7 @@ impl Run {
             } => {
                 let state = waiting_step(Attempt::FIRST, *at);
                 self.used.step = self.used.step.max(*seq);
-                let (name, options, site) = (name.clone(), options.clone(), site.clone());
+                let (name, options, site) = (name.clone(), (**options).clone(), site.clone());
                 let step = Step {
                     name,
                     options,

@@ -63,7 +63,7 @@ pub(super) fn payloads(one: &Payload) -> Value {
 
 fn payload(payload: &Payload) -> Value {
     let mut metadata = Map::new();
-    for (key, bytes) in payload.metadata.iter().flatten() {
+    for (key, bytes) in payload.metadata.as_deref().into_iter().flatten() {
         metadata.insert(key.clone(), json!(STANDARD.encode(bytes)));
     }
     metadata.insert(
@@ -81,7 +81,7 @@ pub(super) fn failure(failure: &Failure, find: Find<'_>) -> Value {
         "message": failure.message,
         "source": "Outlast",
         "stackTrace": failure.trace,
-        "cause": failure.cause.as_deref().map(|cause| self::failure(cause, find)),
+        "cause": failure.cause.as_ref().map(|cause| self::failure(cause, find)),
     });
     fields[field] = info;
     fields

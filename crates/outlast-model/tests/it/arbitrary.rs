@@ -200,7 +200,7 @@ fn attempt_fact() -> BoxedStrategy<Fact> {
 fn step_fact() -> BoxedStrategy<Fact> {
     prop_oneof![
         (seq(), text(), retry(), site(), time()).prop_map(|(seq, name, retry, site, at)| {
-            let (name, options) = (name.as_str().into(), StepOptions { retry });
+            let (name, options) = (name.as_str().into(), Box::new(StepOptions { retry }));
             Fact::StepScheduled {
                 seq,
                 name,
@@ -305,7 +305,7 @@ fn payload() -> BoxedStrategy<Payload> {
         .prop_map(|(encoding, data, metadata)| Payload {
             encoding,
             data: data.into(),
-            metadata,
+            metadata: metadata.map(Box::new),
         })
         .boxed()
 }

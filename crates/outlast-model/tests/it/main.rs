@@ -7,4 +7,5 @@ mod grammar;
 mod limits;
 mod record_laws;
 mod samples;
+mod size;
 mod temporal_json;

@@ -176,7 +176,7 @@ pub(crate) fn signaled(request_id: &str) -> EventKind {
     let input = Payload {
         encoding: Encoding::Other("binary/encrypted".into()),
         data: vec![0, 255, 16].into(),
-        metadata: Some(metadata),
+        metadata: Some(Box::new(metadata)),
     };
     EventKind::Signaled {
         name: "approve".into(),
@@ -284,7 +284,7 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         Fact::StepScheduled {
             seq,
             name: "stamp".into(),
-            options,
+            options: Box::new(options),
             site: site(31),
             at,
         },

@@ -53,7 +53,7 @@ fn differs<F: Future<Output = MainOutcome> + 'static>(
 ) -> String {
     let failed = replay_with(code, false).expect_err("the code differs");
     assert_eq!(failed.cause, TaskFailedCause::NonDeterminism);
-    let text = failed.failure.message;
+    let text = &failed.failure.message;
     let (told, remedy) = text.split_once("\n  remedy:  ").expect("says what to do");
     assert!(remedy.starts_with("put the durable calls back in their old order"));
     let told = told.strip_prefix("the code does not do what its history says\n");
