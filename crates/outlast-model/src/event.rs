@@ -14,13 +14,14 @@ use minicbor::{Decode, Encode};
 
 use crate::failure::{Failure, RetryState};
 use crate::id::{
-    ActivityType, Attempt, EventId, QueueName, RequestId, RunId, Seq, SignalName, StepName,
-    WorkflowId, WorkflowType,
+    ActivityType, Attempt, EventId, PatchId, QueueName, RequestId, RunId, Seq, SignalName,
+    StepName, UpdateId, UpdateName, WorkflowId, WorkflowType,
 };
 use crate::job::Resolution;
-use crate::options::ActivityOptions;
+use crate::options::{ActivityOptions, ChildOptions};
 use crate::payload::Payload;
 use crate::time::Timestamp;
+use crate::view::RunRef;
 
 /// One fact of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +75,36 @@ pub struct Started {
     /// How long the run may take.
     #[cbor(n(6), with = "crate::cbor::opt_duration", has_nil)]
     pub run_timeout: Option<Duration>,
+    /// The run that started it as its child, and is told of its end.
+    #[n(7)]
+    pub parent: Option<Box<Parent>>,
+    /// The first run of its chain, if that is another.
+    #[n(8)]
+    pub first_run_id: Option<RunId>,
+    /// The run it continues.
+    #[n(9)]
+    pub continued_from: Option<RunId>,
+}
+
+impl Started {
+    /// The first run of its chain.
+    pub fn chain(&self) -> RunId {
+        self.first_run_id.unwrap_or(self.run_id)
+    }
+}
+
+/// The run that started another one as its child.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Parent {
+    /// The user's id.
+    #[n(0)]
+    pub workflow_id: WorkflowId,
+    /// The run.
+    #[n(1)]
+    pub run_id: RunId,
+    /// The child's number in it.
+    #[n(2)]
+    pub seq: Seq,
 }
 
 /// Why a workflow task did not complete.
@@ -167,6 +198,301 @@ pub struct StepRecorded {
     /// The call.
     #[n(5)]
     pub site: Site,
+}
+
+/// A child, as workflow code asked for it and the engine filled it in.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct ChildInitiated {
+    /// Its number among the run's children.
+    #[n(0)]
+    pub seq: Seq,
+    /// Its id.
+    #[n(1)]
+    pub workflow_id: WorkflowId,
+    /// Its first run, should it be started.
+    #[n(2)]
+    pub run_id: RunId,
+    /// Its type.
+    #[n(3)]
+    pub workflow_type: WorkflowType,
+    /// Where its tasks wait.
+    #[n(4)]
+    pub queue: QueueName,
+    /// Its input.
+    #[n(5)]
+    pub input: Payload,
+    /// Policies and timeout.
+    #[n(6)]
+    pub options: ChildOptions,
+    /// The call.
+    #[n(7)]
+    pub site: Site,
+}
+
+/// Why a child was not started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum StartFailedCause {
+    /// A run with its id exists and the policy says no.
+    #[n(1)]
+    AlreadyExists,
+    /// No worker of this application has its type.
+    #[n(2)]
+    NotRegistered,
+}
+
+/// The life of a child, seen from its parent. Numbered as in Temporal.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub enum ChildEvent {
+    /// Workflow code asked for it.
+    #[n(29)]
+    Initiated(#[n(0)] Box<ChildInitiated>),
+    /// It could not be started.
+    #[n(30)]
+    StartFailed {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+        /// Why.
+        #[n(1)]
+        cause: StartFailedCause,
+    },
+    /// It runs.
+    #[n(31)]
+    Started {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+        /// Its run.
+        #[n(1)]
+        run_id: RunId,
+    },
+    /// It returned a result.
+    #[n(32)]
+    Completed {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+        /// The result.
+        #[n(1)]
+        result: Payload,
+    },
+    /// It returned an error.
+    #[n(33)]
+    Failed {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+        /// The error.
+        #[n(1)]
+        failure: Failure,
+    },
+    /// It stopped because it was asked to.
+    #[n(34)]
+    Canceled {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+    },
+    /// It ran out of time.
+    #[n(35)]
+    TimedOut {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+    },
+    /// An operator ended it.
+    #[n(36)]
+    Terminated {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+    },
+}
+
+/// Whom a request to stop is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum CancelOf {
+    /// The run's own child of this number.
+    #[n(0)]
+    Child(#[n(0)] Seq),
+    /// Another run; the number is of the request.
+    #[n(1)]
+    External(#[n(0)] Seq),
+}
+
+/// A request to another run to stop.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct CancelInitiated {
+    /// Which request.
+    #[n(0)]
+    pub of: CancelOf,
+    /// To whom.
+    #[n(1)]
+    pub target: RunRef,
+    /// Why.
+    #[n(2)]
+    pub reason: String,
+    /// The call.
+    #[n(3)]
+    pub site: Site,
+}
+
+/// A message to another run.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct SignalInitiated {
+    /// Its number among the run's messages to others.
+    #[n(0)]
+    pub seq: Seq,
+    /// To whom.
+    #[n(1)]
+    pub target: RunRef,
+    /// Its name.
+    #[n(2)]
+    pub name: SignalName,
+    /// Its content.
+    #[n(3)]
+    pub input: Payload,
+    /// The call.
+    #[n(4)]
+    pub site: Site,
+}
+
+/// Why a message to another run did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum DeliveryFailedCause {
+    /// There is no such open run.
+    #[n(1)]
+    NotFound,
+    /// Its history is full.
+    #[n(2)]
+    HistoryFull,
+}
+
+/// What a run says to others, and what became of it. Numbered as in Temporal.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub enum ExternalEvent {
+    /// Workflow code asked another run to stop.
+    #[n(22)]
+    CancelInitiated(#[n(0)] Box<CancelInitiated>),
+    /// The request did not arrive.
+    #[n(23)]
+    CancelFailed {
+        /// Which request.
+        #[n(0)]
+        of: CancelOf,
+        /// Why.
+        #[n(1)]
+        cause: DeliveryFailedCause,
+    },
+    /// The request arrived.
+    #[n(24)]
+    CancelDelivered {
+        /// Which request.
+        #[n(0)]
+        of: CancelOf,
+    },
+    /// Workflow code sent a message.
+    #[n(37)]
+    SignalInitiated(#[n(0)] Box<SignalInitiated>),
+    /// The message did not arrive.
+    #[n(38)]
+    SignalFailed {
+        /// Which message.
+        #[n(0)]
+        seq: Seq,
+        /// Why.
+        #[n(1)]
+        cause: DeliveryFailedCause,
+    },
+    /// The message arrived.
+    #[n(39)]
+    SignalDelivered {
+        /// Which message.
+        #[n(0)]
+        seq: Seq,
+    },
+}
+
+/// What somebody asks of a run, to be answered.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct UpdateRequest {
+    /// The same id again is the same update.
+    #[n(0)]
+    pub id: UpdateId,
+    /// Its handler.
+    #[n(1)]
+    pub name: UpdateName,
+    /// Its content.
+    #[n(2)]
+    pub input: Payload,
+}
+
+/// How an accepted update ended.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub enum UpdateOutcome {
+    /// With a result.
+    #[n(0)]
+    Completed(#[n(0)] Payload),
+    /// With an error.
+    #[n(1)]
+    Failed(#[n(0)] Failure),
+}
+
+/// An update that passed its validator.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct UpdateAccepted {
+    /// Which update.
+    #[n(0)]
+    pub id: UpdateId,
+    /// The request, unless its own event has it.
+    #[n(1)]
+    pub request: Option<UpdateRequest>,
+    /// The last event before the request: replay delivers it at the same point.
+    #[n(2)]
+    pub behind: EventId,
+}
+
+/// The life of an update. Numbered as in Temporal. One that is turned away has no event.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub enum UpdateEvent {
+    /// It passed its validator and runs.
+    #[n(41)]
+    Accepted(#[n(0)] Box<UpdateAccepted>),
+    /// It has its outcome.
+    #[n(43)]
+    Completed {
+        /// Which update.
+        #[n(0)]
+        id: UpdateId,
+        /// The outcome.
+        #[n(1)]
+        outcome: UpdateOutcome,
+    },
+    /// It waits for workflow code: written only if that does not run at once.
+    #[n(47)]
+    Admitted(#[n(0)] Box<UpdateRequest>),
+}
+
+/// The end of a run that goes on as a new one.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct ContinuedAsNew {
+    /// The new run.
+    #[n(0)]
+    pub new_run_id: RunId,
+    /// Its type.
+    #[n(1)]
+    pub workflow_type: WorkflowType,
+    /// Where its tasks wait.
+    #[n(2)]
+    pub queue: QueueName,
+    /// Its input.
+    #[n(3)]
+    pub input: Payload,
+    /// How long it may take.
+    #[cbor(n(4), with = "crate::cbor::opt_duration", has_nil)]
+    pub run_timeout: Option<Duration>,
 }
 
 /// What happened.
@@ -347,6 +673,47 @@ pub enum EventKind {
         #[n(0)]
         reason: String,
     },
+    /// It went on as a new run.
+    #[n(28)]
+    ContinuedAsNew(#[n(0)] Box<ContinuedAsNew>),
+    /// About a child.
+    #[n(100)]
+    Child(#[n(0)] ChildEvent),
+    /// About what the run says to others.
+    #[n(101)]
+    External(#[n(0)] ExternalEvent),
+    /// About an update.
+    #[n(102)]
+    Update(#[n(0)] UpdateEvent),
+    /// This change of the code is in use here: Temporal's marker `core_patch`.
+    #[n(103)]
+    Patched {
+        /// Which change.
+        #[n(0)]
+        id: PatchId,
+        /// Whether the code before the change is gone.
+        #[n(1)]
+        is_deprecated: bool,
+        /// The call.
+        #[n(2)]
+        site: Site,
+    },
+}
+
+impl ChildEvent {
+    /// Which child it is about.
+    pub fn seq(&self) -> Seq {
+        match self {
+            Self::Initiated(child) => child.seq,
+            Self::StartFailed { seq, .. }
+            | Self::Started { seq, .. }
+            | Self::Completed { seq, .. }
+            | Self::Failed { seq, .. }
+            | Self::Canceled { seq }
+            | Self::TimedOut { seq }
+            | Self::Terminated { seq } => *seq,
+        }
+    }
 }
 
 impl EventKind {
@@ -376,6 +743,37 @@ impl EventKind {
             Self::StepRecorded(_) => "MarkerRecorded",
             Self::Signaled { .. } => "WorkflowExecutionSignaled",
             Self::Terminated { .. } => "WorkflowExecutionTerminated",
+            Self::ContinuedAsNew(_) => "WorkflowExecutionContinuedAsNew",
+            Self::Child(ChildEvent::Initiated(_)) => "StartChildWorkflowExecutionInitiated",
+            Self::Child(ChildEvent::StartFailed { .. }) => "StartChildWorkflowExecutionFailed",
+            Self::Child(ChildEvent::Started { .. }) => "ChildWorkflowExecutionStarted",
+            Self::Child(ChildEvent::Completed { .. }) => "ChildWorkflowExecutionCompleted",
+            Self::Child(ChildEvent::Failed { .. }) => "ChildWorkflowExecutionFailed",
+            Self::Child(ChildEvent::Canceled { .. }) => "ChildWorkflowExecutionCanceled",
+            Self::Child(ChildEvent::TimedOut { .. }) => "ChildWorkflowExecutionTimedOut",
+            Self::Child(ChildEvent::Terminated { .. }) => "ChildWorkflowExecutionTerminated",
+            Self::External(ExternalEvent::CancelInitiated(_)) => {
+                "RequestCancelExternalWorkflowExecutionInitiated"
+            }
+            Self::External(ExternalEvent::CancelFailed { .. }) => {
+                "RequestCancelExternalWorkflowExecutionFailed"
+            }
+            Self::External(ExternalEvent::CancelDelivered { .. }) => {
+                "ExternalWorkflowExecutionCancelRequested"
+            }
+            Self::External(ExternalEvent::SignalInitiated(_)) => {
+                "SignalExternalWorkflowExecutionInitiated"
+            }
+            Self::External(ExternalEvent::SignalFailed { .. }) => {
+                "SignalExternalWorkflowExecutionFailed"
+            }
+            Self::External(ExternalEvent::SignalDelivered { .. }) => {
+                "ExternalWorkflowExecutionSignaled"
+            }
+            Self::Update(UpdateEvent::Accepted(_)) => "WorkflowExecutionUpdateAccepted",
+            Self::Update(UpdateEvent::Completed { .. }) => "WorkflowExecutionUpdateCompleted",
+            Self::Update(UpdateEvent::Admitted(_)) => "WorkflowExecutionUpdateAdmitted",
+            Self::Patched { .. } => "MarkerRecorded",
         }
     }
 
@@ -390,8 +788,19 @@ impl EventKind {
             | Self::ActivityCancelRequested { .. }
             | Self::TimerStarted { .. }
             | Self::TimerCanceled { .. }
-            | Self::StepRecorded(_) => Role::Command,
-            Self::Completed { .. } | Self::Failed { .. } | Self::Canceled => Role::ClosingCommand,
+            | Self::StepRecorded(_)
+            | Self::Patched { .. }
+            | Self::Child(ChildEvent::Initiated(_))
+            | Self::External(
+                ExternalEvent::CancelInitiated(_) | ExternalEvent::SignalInitiated(_),
+            )
+            | Self::Update(UpdateEvent::Accepted(_) | UpdateEvent::Completed { .. }) => {
+                Role::Command
+            }
+            Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Canceled
+            | Self::ContinuedAsNew(_) => Role::ClosingCommand,
             Self::TimedOut | Self::Terminated { .. } => Role::Close,
             Self::Started(_)
             | Self::ActivityStarted { .. }
@@ -401,7 +810,23 @@ impl EventKind {
             | Self::ActivityCanceled { .. }
             | Self::TimerFired { .. }
             | Self::CancelRequested { .. }
-            | Self::Signaled { .. } => Role::Stimulus,
+            | Self::Signaled { .. }
+            | Self::Child(
+                ChildEvent::StartFailed { .. }
+                | ChildEvent::Started { .. }
+                | ChildEvent::Completed { .. }
+                | ChildEvent::Failed { .. }
+                | ChildEvent::Canceled { .. }
+                | ChildEvent::TimedOut { .. }
+                | ChildEvent::Terminated { .. },
+            )
+            | Self::External(
+                ExternalEvent::CancelFailed { .. }
+                | ExternalEvent::CancelDelivered { .. }
+                | ExternalEvent::SignalFailed { .. }
+                | ExternalEvent::SignalDelivered { .. },
+            )
+            | Self::Update(UpdateEvent::Admitted(_)) => Role::Stimulus,
         }
     }
 }

@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
 
-use crate::id::{ActivityType, Seq};
+use crate::id::{ActivityType, Seq, WorkflowId, WorkflowType};
 use crate::limits;
 use crate::payload::Payload;
 
@@ -27,6 +27,16 @@ pub mod type_name {
     pub const DECODE: &str = "outlast.Decode";
     /// A value is over the payload limit.
     pub const TOO_LARGE: &str = "outlast.TooLarge";
+    /// The run ended before the update it had accepted.
+    pub const RUN_FINISHED: &str = "outlast.RunFinished";
+    /// There is no handler of this name.
+    pub const UNKNOWN_HANDLER: &str = "outlast.UnknownHandler";
+    /// A query, validator or condition tried to do something.
+    pub const READ_ONLY: &str = "outlast.ReadOnly";
+    /// A child's id is taken.
+    pub const ALREADY_EXISTS: &str = "outlast.AlreadyExists";
+    /// A message to another run found no open run.
+    pub const NOT_FOUND: &str = "outlast.NotFound";
     /// No worker has this type.
     pub const NOT_REGISTERED: &str = "outlast.NotRegistered";
 }
@@ -186,6 +196,19 @@ pub enum FailureKind {
         /// Why there was no further attempt.
         #[n(2)]
         retry_state: RetryState,
+    },
+    /// A child ended in failure; the cause says how.
+    #[n(6)]
+    Child {
+        /// Its id.
+        #[n(0)]
+        workflow_id: WorkflowId,
+        /// Its type.
+        #[n(1)]
+        workflow_type: WorkflowType,
+        /// Its number.
+        #[n(2)]
+        seq: Seq,
     },
 }
 

@@ -14,7 +14,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, Role};
 use crate::id::{Attempt, EventId, RequestId, Seq};
 use crate::time::Timestamp;
 
@@ -225,7 +225,12 @@ impl Reader {
             | EventKind::TaskCompleted
             | EventKind::TaskFailed { .. }
             | EventKind::Canceled
-            | EventKind::Terminated { .. } => Ok(()),
+            | EventKind::Terminated { .. }
+            | EventKind::ContinuedAsNew(_)
+            | EventKind::Child(_)
+            | EventKind::External(_)
+            | EventKind::Update(_)
+            | EventKind::Patched { .. } => Ok(()),
         }
     }
 
@@ -304,10 +309,16 @@ fn part(kind: &EventKind) -> Part {
         | EventKind::ActivityCancelRequested { .. }
         | EventKind::TimerStarted { .. }
         | EventKind::TimerCanceled { .. }
-        | EventKind::StepRecorded(_) => Part::Command,
-        EventKind::Completed { .. } | EventKind::Failed { .. } | EventKind::Canceled => {
-            Part::ClosingCommand
-        }
+        | EventKind::StepRecorded(_)
+        | EventKind::Patched { .. } => Part::Command,
+        EventKind::Child(_) | EventKind::External(_) | EventKind::Update(_) => match kind.role() {
+            Role::Command => Part::Command,
+            Role::Stimulus | Role::Task | Role::ClosingCommand | Role::Close => Part::Stimulus,
+        },
+        EventKind::Completed { .. }
+        | EventKind::Failed { .. }
+        | EventKind::Canceled
+        | EventKind::ContinuedAsNew(_) => Part::ClosingCommand,
         EventKind::TimedOut | EventKind::Terminated { .. } => Part::Close,
         EventKind::ActivityStarted { seq, .. } => Part::AttemptStarted(*seq),
         EventKind::ActivityCompleted { seq, .. } | EventKind::ActivityFailed { seq, .. } => {

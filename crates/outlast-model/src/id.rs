@@ -88,6 +88,26 @@ name! {
     /// The name of a signal.
     SignalName
 }
+name! {
+    /// The name of an update's handler.
+    UpdateName
+}
+name! {
+    /// Names one update of a run: the same id again is the same update.
+    UpdateId
+}
+name! {
+    /// The name of a query's handler.
+    QueryName
+}
+name! {
+    /// Names one change of workflow code, for ever.
+    PatchId
+}
+name! {
+    /// Names one promise of a run.
+    PromiseId
+}
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($int:ty)) => {
@@ -219,6 +239,23 @@ uuid! {
 pub struct NotAnId;
 
 impl RunId {
+    /// The id of a run that another run brings forth: its child number `seq`, or its successor for
+    /// `seq` 0. Made from the maker's own id, so that no randomness is needed and the same cause
+    /// gives the same run.
+    pub fn derived(from: RunId, seq: Seq, millis: u64) -> Self {
+        // Two rounds of a 64-bit mixer (splitmix64) over both halves: ids are unique, not secret.
+        let mix = |mut z: u64| {
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        };
+        let (high, low) = ((from.0 >> 64) as u64, from.0 as u64);
+        let salt = (u64::from(seq.0) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let first = mix(mix(low ^ salt) ^ high);
+        let second = mix(first.wrapping_add(low).wrapping_add(salt));
+        Self::v7(millis, (u128::from(first) << 64) | u128::from(second))
+    }
+
     /// A version 7 UUID from the time and 74 random bits, both given by the caller.
     pub fn v7(millis: u64, random: u128) -> Self {
         let time = u128::from(millis & 0xffff_ffff_ffff) << 80;

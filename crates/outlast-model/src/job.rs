@@ -6,9 +6,12 @@ use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
 
-use crate::event::{Event, EventKind, Started};
-use crate::failure::{Failure, RetryState};
-use crate::id::{Seq, SignalName};
+use crate::event::{
+    CancelOf, ChildEvent, DeliveryFailedCause, Event, EventKind, ExternalEvent, StartFailedCause,
+    Started, UpdateEvent, UpdateRequest,
+};
+use crate::failure::{Failure, FailureKind, RetryState, TimeoutKind};
+use crate::id::{PatchId, RunId, Seq, SignalName};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
@@ -77,6 +80,78 @@ pub enum Job {
         #[n(0)]
         reason: String,
     },
+    /// Somebody asks something of the run and waits for the answer.
+    #[n(6)]
+    Update(#[n(0)] Box<UpdateJob>),
+    /// History uses this change of the code. Only in replay.
+    #[n(7)]
+    NotifyPatch {
+        /// Which change.
+        #[n(0)]
+        id: PatchId,
+    },
+    /// A child runs, or could not be started.
+    #[n(8)]
+    ResolveChildStart {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+        /// Which.
+        #[n(1)]
+        result: ChildStart,
+    },
+    /// A child ended.
+    #[n(9)]
+    ResolveChild {
+        /// Which child.
+        #[n(0)]
+        seq: Seq,
+        /// How.
+        #[n(1)]
+        resolution: Resolution,
+    },
+    /// A message to another run arrived, or did not.
+    #[n(10)]
+    ResolveSignalExternal {
+        /// Which message.
+        #[n(0)]
+        seq: Seq,
+        /// Why it did not.
+        #[n(1)]
+        cause: Option<DeliveryFailedCause>,
+    },
+    /// A request to stop arrived, or did not.
+    #[n(11)]
+    ResolveCancelExternal {
+        /// Which request.
+        #[n(0)]
+        of: CancelOf,
+        /// Why it did not.
+        #[n(1)]
+        cause: Option<DeliveryFailedCause>,
+    },
+}
+
+/// An update as workflow code is given it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct UpdateJob {
+    /// What is asked.
+    #[n(0)]
+    pub request: UpdateRequest,
+    /// Whether it may still be turned away. Not in replay: it was accepted.
+    #[n(1)]
+    pub run_validator: bool,
+}
+
+/// What became of the start of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum ChildStart {
+    /// It runs.
+    #[n(0)]
+    Started(#[n(0)] RunId),
+    /// It could not be started.
+    #[n(1)]
+    Failed(#[n(0)] StartFailedCause),
 }
 
 /// How an operation ended.
@@ -128,6 +203,14 @@ impl Job {
             EventKind::CancelRequested { reason, .. } => Self::CancelWorkflow {
                 reason: reason.clone(),
             },
+            EventKind::Child(event) => return Self::from_child(event),
+            EventKind::External(event) => return Self::from_external(event),
+            EventKind::Update(UpdateEvent::Admitted(request)) => {
+                Self::Update(Box::new(UpdateJob {
+                    request: (**request).clone(),
+                    run_validator: true,
+                }))
+            }
             EventKind::Completed { .. }
             | EventKind::Failed { .. }
             | EventKind::TimedOut
@@ -142,7 +225,61 @@ impl Job {
             | EventKind::TimerCanceled { .. }
             | EventKind::Canceled
             | EventKind::StepRecorded(_)
+            | EventKind::Patched { .. }
+            | EventKind::Update(UpdateEvent::Accepted(_) | UpdateEvent::Completed { .. })
+            | EventKind::ContinuedAsNew(_)
             | EventKind::Terminated { .. } => return None,
+        })
+    }
+
+    fn from_child(event: &ChildEvent) -> Option<Self> {
+        let seq = event.seq();
+        let resolution = match event {
+            ChildEvent::Initiated(_) => return None,
+            ChildEvent::StartFailed { cause, .. } => {
+                let result = ChildStart::Failed(*cause);
+                return Some(Self::ResolveChildStart { seq, result });
+            }
+            ChildEvent::Started { run_id, .. } => {
+                let result = ChildStart::Started(*run_id);
+                return Some(Self::ResolveChildStart { seq, result });
+            }
+            ChildEvent::Completed { result, .. } => Resolution::Completed(result.clone()),
+            ChildEvent::Failed { failure, .. } => {
+                Resolution::Failed(failure.clone(), RetryState::RetryPolicyNotSet)
+            }
+            ChildEvent::Canceled { .. } => Resolution::Canceled(None),
+            ChildEvent::TimedOut { .. } => Resolution::Failed(
+                Failure::timeout(TimeoutKind::StartToClose, None),
+                RetryState::Timeout,
+            ),
+            ChildEvent::Terminated { .. } => Resolution::Failed(
+                Failure::new(FailureKind::Terminated, "the child was terminated"),
+                RetryState::RetryPolicyNotSet,
+            ),
+        };
+        Some(Self::ResolveChild { seq, resolution })
+    }
+
+    fn from_external(event: &ExternalEvent) -> Option<Self> {
+        Some(match event {
+            ExternalEvent::CancelInitiated(_) | ExternalEvent::SignalInitiated(_) => return None,
+            ExternalEvent::CancelFailed { of, cause } => Self::ResolveCancelExternal {
+                of: *of,
+                cause: Some(*cause),
+            },
+            ExternalEvent::CancelDelivered { of } => Self::ResolveCancelExternal {
+                of: *of,
+                cause: None,
+            },
+            ExternalEvent::SignalFailed { seq, cause } => Self::ResolveSignalExternal {
+                seq: *seq,
+                cause: Some(*cause),
+            },
+            ExternalEvent::SignalDelivered { seq } => Self::ResolveSignalExternal {
+                seq: *seq,
+                cause: None,
+            },
         })
     }
 
@@ -150,10 +287,15 @@ impl Job {
     pub fn class(&self) -> u8 {
         match self {
             Self::Initialize(_) => 0,
-            Self::Signal { .. } => 3,
-            Self::FireTimer { .. } | Self::ResolveActivity { .. } | Self::CancelWorkflow { .. } => {
-                4
-            }
+            Self::NotifyPatch { .. } => 1,
+            Self::Signal { .. } | Self::Update(_) => 3,
+            Self::FireTimer { .. }
+            | Self::ResolveActivity { .. }
+            | Self::CancelWorkflow { .. }
+            | Self::ResolveChildStart { .. }
+            | Self::ResolveChild { .. }
+            | Self::ResolveSignalExternal { .. }
+            | Self::ResolveCancelExternal { .. } => 4,
             Self::ResolveStep { .. } => 5,
         }
     }

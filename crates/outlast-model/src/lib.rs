@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`id`], [`time`], [`payload`], [`failure`]; then what a run is made of:
 //! [`event`], [`command`], [`job`]; then how it is kept: [`record`]; then what crosses the
-//! ports: [`start`], [`task`], [`refusal`].
+//! ports: [`start`], [`task`], [`post`], [`refusal`].
 #![no_std]
 
 extern crate alloc;
@@ -24,6 +24,7 @@ pub mod limits;
 pub mod options;
 pub mod payload;
 pub mod planted;
+pub mod post;
 pub mod record;
 pub mod refusal;
 pub mod start;
@@ -38,11 +39,14 @@ pub use command::Command;
 pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, TimeoutKind};
 pub use id::{
-    ActivityType, Attempt, Epoch, EventId, Incarnation, QueueName, RequestId, RunId, Seq,
-    SignalName, StepName, Version, WorkflowId, WorkflowType,
+    ActivityType, Attempt, Epoch, EventId, Incarnation, PatchId, PromiseId, QueryName, QueueName,
+    RequestId, RunId, Seq, SignalName, StepName, UpdateId, UpdateName, Version, WorkflowId,
+    WorkflowType,
 };
 pub use job::{Activation, Job, Resolution};
-pub use options::{ActivityOptions, CancelMode, RetryPolicy, StepOptions};
+pub use options::{
+    ActivityOptions, CancelMode, ChildCancel, ChildOptions, ParentClose, RetryPolicy, StepOptions,
+};
 pub use payload::Payload;
 pub use record::{Fact, Record};
 pub use refusal::Refusal;

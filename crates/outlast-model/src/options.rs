@@ -7,6 +7,7 @@ use core::time::Duration;
 use minicbor::{Decode, Encode};
 
 use crate::id::QueueName;
+use crate::start::ReusePolicy;
 
 /// When and how often a failed attempt is tried again. The default is Temporal's: one second,
 /// doubling, at most a hundred times the first pause, without end.
@@ -131,4 +132,59 @@ pub struct StepOptions {
     /// Retries.
     #[n(0)]
     pub retry: RetryPolicy,
+}
+
+/// What becomes of a child when its parent ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum ParentClose {
+    /// It is ended at once.
+    #[default]
+    #[n(1)]
+    Terminate,
+    /// It goes on.
+    #[n(2)]
+    Abandon,
+    /// It is asked to stop.
+    #[n(3)]
+    RequestCancel,
+}
+
+/// What cancelling a child does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum ChildCancel {
+    /// Nobody is told, the future resolves cancelled.
+    #[n(0)]
+    Abandon,
+    /// The request is sent, the future resolves cancelled.
+    #[n(1)]
+    Try,
+    /// The request is sent, the future resolves when the child has ended.
+    #[default]
+    #[n(2)]
+    Wait,
+    /// The request is sent, the future resolves when the child has received it.
+    #[n(3)]
+    RequestOnly,
+}
+
+/// Options of one child workflow.
+#[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
+pub struct ChildOptions {
+    /// Its task queue, if not the parent's own.
+    #[n(0)]
+    pub queue: Option<QueueName>,
+    /// How long its run may take.
+    #[cbor(n(1), with = "crate::cbor::opt_duration", has_nil)]
+    pub run_timeout: Option<Duration>,
+    /// What becomes of it when the parent ends.
+    #[n(2)]
+    pub parent_close: ParentClose,
+    /// What a cancel does.
+    #[n(3)]
+    pub cancel: ChildCancel,
+    /// What if a run with its id has ended.
+    #[n(4)]
+    pub reuse: ReusePolicy,
 }

@@ -16,7 +16,7 @@ use minicbor::{Decode, Encode};
 
 use crate::event::{Event, EventKind, Site, TaskFailedCause};
 use crate::failure::Failure;
-use crate::id::{Attempt, Epoch, EventId, Incarnation, Seq, StepName};
+use crate::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq, StepName, UpdateId};
 use crate::job::Resolution;
 use crate::options::StepOptions;
 use crate::payload::Payload;
@@ -166,6 +166,33 @@ pub enum Fact {
     /// The slice that was announced has run.
     #[n(12)]
     SliceDisarmed,
+    /// What a run that continues another one takes over from it.
+    #[n(13)]
+    Inherited {
+        /// Requests that had their effect before.
+        #[n(0)]
+        request_ids: Vec<RequestId>,
+    },
+    /// What workflow code had to say that is no failure.
+    #[n(14)]
+    Noted {
+        /// New notes, for people.
+        #[n(0)]
+        notes: Vec<String>,
+        /// Signals that nobody has taken, now.
+        #[n(1)]
+        unhandled_signals: u32,
+    },
+    /// An update that had been admitted was turned away.
+    #[n(15)]
+    UpdateRejected {
+        /// Which update.
+        #[n(0)]
+        id: UpdateId,
+        /// Why.
+        #[n(1)]
+        failure: Failure,
+    },
     /// Whoever worked on the run before is shut out.
     #[n(11)]
     EpochRaised {

@@ -2,9 +2,11 @@
 //! concerned and the next step. Nothing is written when a request is refused, except that
 //! [`Refusal::Indeterminate`] means exactly: we cannot know.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
-use crate::id::{RunId, WorkflowId};
+use crate::failure::Failure;
+use crate::id::{PromiseId, RunId, WorkflowId};
 use crate::status::Status;
 
 /// Why a request was not carried out.
@@ -83,6 +85,34 @@ pub enum Refusal {
         /// Its bytes.
         bytes: u64,
     },
+    /// The promise has its outcome; this one does not count.
+    #[error("promise {promise} of {workflow_id} was settled before: the first outcome counts")]
+    AlreadyResolved {
+        /// The run's id.
+        workflow_id: WorkflowId,
+        /// The promise.
+        promise: PromiseId,
+    },
+    /// The query's handler failed, or there is none.
+    #[error("query {query:?} of {workflow_id} failed: {}", failure.message)]
+    QueryFailed {
+        /// The run's id.
+        workflow_id: WorkflowId,
+        /// The query.
+        query: String,
+        /// Why; an unknown query names the known ones.
+        failure: Box<Failure>,
+    },
+    /// The run cannot answer now: its code cannot go on.
+    #[error("run {run_id} of {workflow_id} cannot answer: {why}; see `outlast why {workflow_id}`")]
+    NotReady {
+        /// The id.
+        workflow_id: WorkflowId,
+        /// The run.
+        run_id: RunId,
+        /// What stands in the way.
+        why: String,
+    },
     /// The disk has no room; nothing was written.
     #[error("the store has no room: free disk space, work goes on by itself")]
     StoreFull,
@@ -124,6 +154,9 @@ impl Refusal {
             Self::NotFound { .. } => "OL-1005",
             Self::RunClosed { .. } => "OL-1006",
             Self::HistoryFull { .. } => "OL-1007",
+            Self::AlreadyResolved { .. } => "OL-1008",
+            Self::QueryFailed { .. } => "OL-1009",
+            Self::NotReady { .. } => "OL-1010",
             Self::StoreFull => "OL-2001",
             Self::Indeterminate { .. } => "OL-2002",
             Self::Unavailable { .. } => "OL-2003",

@@ -1,8 +1,13 @@
 //! What a caller says to start a run.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
-use crate::id::{QueueName, RequestId, RunId, WorkflowId, WorkflowType};
+use minicbor::{Decode, Encode};
+
+use crate::event::{Parent, UpdateOutcome, UpdateRequest};
+use crate::failure::Failure;
+use crate::id::{QueueName, RequestId, RunId, SignalName, WorkflowId, WorkflowType};
 use crate::payload::Payload;
 
 /// A request to start a run. Ids are made by the caller: the rules know no randomness.
@@ -26,6 +31,45 @@ pub struct StartRequest {
     pub reuse: ReusePolicy,
     /// How long the run may take.
     pub run_timeout: Option<Duration>,
+    /// The run that starts it as its child.
+    pub parent: Option<Box<Parent>>,
+}
+
+/// A message that goes with a start: to the new run before any of its code runs, or to the open
+/// run that the conflict policy chose.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StartWith {
+    /// A signal.
+    Signal {
+        /// Its name.
+        name: SignalName,
+        /// Its content.
+        input: Payload,
+        /// The same request again has its effect once.
+        request_id: Option<RequestId>,
+    },
+    /// An update.
+    Update(UpdateRequest),
+}
+
+/// How far an update must have come before its caller is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UpdateStage {
+    /// It passed its validator, durably.
+    Accepted,
+    /// It has its outcome, durably.
+    Completed,
+}
+
+/// How far an update has come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UpdateReply {
+    /// It passed its validator and runs.
+    Accepted,
+    /// It has its outcome.
+    Done(UpdateOutcome),
+    /// It was turned away: by its validator, or because nobody handles it.
+    Rejected(Failure),
 }
 
 /// What to do when a run with the same id is open.
@@ -41,16 +85,21 @@ pub enum ConflictPolicy {
 }
 
 /// What to do when a run with the same id has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
 pub enum ReusePolicy {
     /// Start anew.
     #[default]
+    #[n(1)]
     AllowDuplicate,
     /// Start anew unless it completed.
+    #[n(2)]
     AllowDuplicateFailedOnly,
     /// Refuse with `AlreadyStarted`.
+    #[n(3)]
     RejectDuplicate,
     /// Answer with the ended run: `run(..).id(x)` attaches.
+    #[n(4)]
     UseExisting,
 }
 

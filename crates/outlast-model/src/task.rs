@@ -1,5 +1,6 @@
 //! What passes between a backend and a worker: workflow tasks, attempts and their outcomes.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -7,7 +8,8 @@ use crate::command::Command;
 use crate::event::{Event, TaskFailedCause};
 use crate::failure::Failure;
 use crate::id::{
-    ActivityType, Attempt, Epoch, Incarnation, RunId, Seq, StepName, WorkflowId, WorkflowType,
+    ActivityType, Attempt, Epoch, Incarnation, PromiseId, QueryName, RequestId, RunId, Seq,
+    StepName, WorkflowId, WorkflowType,
 };
 use crate::job::Activation;
 use crate::payload::Payload;
@@ -43,6 +45,37 @@ pub struct WorkflowTask {
     pub activation: Activation,
     /// For a run whose instance is not in memory: everything before what is new.
     pub history: Option<Vec<Event>>,
+    /// Questions about its settled state. They come alone: the activation has no jobs then, and
+    /// the answer is [`TaskAnswer::Queried`].
+    pub queries: Vec<Query>,
+}
+
+/// A question about the state of a run. It changes nothing and is never recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    /// Its handler.
+    pub name: QueryName,
+    /// Its content.
+    pub input: Payload,
+}
+
+/// Names of the queries that every run answers.
+pub mod builtin_query {
+    /// The branches that wait, with `file:line`, as text.
+    pub const STACK: &str = "__outlast_stack";
+    /// The state as JSON.
+    pub const STATE: &str = "__outlast_state";
+    /// The handlers of messages, as JSON.
+    pub const HANDLERS: &str = "__outlast_handlers";
+}
+
+/// The signal that settles a promise; its payload says which and how.
+pub const PROMISE_SIGNAL: &str = "__outlast_promise";
+
+/// The request id of whatever settles this promise: the first one counts, by the same rule that
+/// keeps a repeated message from having its effect twice.
+pub fn promise_request(promise: &PromiseId) -> RequestId {
+    RequestId::new(alloc::format!("__outlast_promise/{promise}"))
 }
 
 /// The answer to a workflow task.
@@ -52,7 +85,11 @@ pub enum TaskAnswer {
     Completed {
         /// What the code asked for, in its order; a closing command is the last.
         commands: Vec<Command>,
+        /// What else there is to say.
+        notes: Notes,
     },
+    /// The answers to the task's queries, in their order.
+    Queried(Vec<Result<Payload, Failure>>),
     /// The code could not go on.
     Failed {
         /// Why, for a program.
@@ -60,6 +97,15 @@ pub enum TaskAnswer {
         /// Why, for a person.
         failure: Failure,
     },
+}
+
+/// What workflow code had to say in a slice that is no failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// For people: handlers that failed or were left unfinished, commands made too late.
+    pub texts: Vec<String>,
+    /// Signals that nobody has taken, now.
+    pub unhandled_signals: u32,
 }
 
 /// Names one attempt: an outcome is refused if any part differs.

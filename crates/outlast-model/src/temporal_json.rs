@@ -91,7 +91,12 @@ impl Ids {
             | EventKind::Canceled
             | EventKind::StepRecorded(_)
             | EventKind::Signaled { .. }
-            | EventKind::Terminated { .. } => {}
+            | EventKind::Terminated { .. }
+            | EventKind::ContinuedAsNew(_)
+            | EventKind::Child(_)
+            | EventKind::External(_)
+            | EventKind::Update(_)
+            | EventKind::Patched { .. } => {}
         }
     }
 
@@ -206,6 +211,11 @@ fn attributes(event: &Event, ids: &Ids) -> Value {
             "requestId": request_id.as_ref().map(|r| r.as_str()),
         }),
         EventKind::Terminated { reason } => json!({ "reason": reason }),
+        EventKind::ContinuedAsNew(_)
+        | EventKind::Child(_)
+        | EventKind::External(_)
+        | EventKind::Update(_)
+        | EventKind::Patched { .. } => json!({}),
     }
 }
 

@@ -3,19 +3,27 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::event::{Site, TaskFailedCause};
+use minicbor::{Decode, Encode};
+
+use crate::event::{CancelOf, Site, TaskFailedCause};
 use crate::failure::Failure;
-use crate::id::{ActivityType, Attempt, QueueName, RunId, Seq, StepName, WorkflowId, WorkflowType};
+use crate::id::{
+    ActivityType, Attempt, QueueName, RunId, Seq, SignalName, StepName, UpdateId, UpdateName,
+    WorkflowId, WorkflowType,
+};
 use crate::payload::Payload;
 use crate::status::Status;
 use crate::time::Timestamp;
 
-/// Which run: the newest of a workflow id, or exactly one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Which run: the newest of a workflow id, or a certain one. The id of a chain's first run stands
+/// for the chain: it finds whichever of its runs is open.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct RunRef {
     /// The user's id.
+    #[n(0)]
     pub workflow_id: WorkflowId,
     /// A certain run of it.
+    #[n(1)]
     pub run_id: Option<RunId>,
 }
 
@@ -30,21 +38,30 @@ impl RunRef {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub enum RunOutcome {
     /// With a result.
-    Completed(Payload),
+    #[n(0)]
+    Completed(#[n(0)] Payload),
     /// With an error.
-    Failed(Failure),
+    #[n(1)]
+    Failed(#[n(0)] Failure),
     /// Because it was asked to stop.
+    #[n(2)]
     Canceled,
     /// An operator ended it.
+    #[n(3)]
     Terminated {
         /// Why.
+        #[n(0)]
         reason: String,
     },
     /// It ran out of time.
+    #[n(4)]
     TimedOut,
+    /// It went on as this run.
+    #[n(5)]
+    ContinuedAsNew(#[n(0)] RunId),
 }
 
 impl RunOutcome {
@@ -56,6 +73,7 @@ impl RunOutcome {
             Self::Canceled => Status::Canceled,
             Self::Terminated { .. } => Status::Terminated,
             Self::TimedOut => Status::TimedOut,
+            Self::ContinuedAsNew(_) => Status::ContinuedAsNew,
         }
     }
 }
@@ -100,6 +118,11 @@ pub struct Description {
     pub waiting: Vec<Waiting>,
     /// Why its code cannot go on, if it cannot.
     pub trouble: Option<Trouble>,
+    /// What its code had to say that is no failure: handlers that failed or were left unfinished,
+    /// commands made too late. The newest last.
+    pub notes: Vec<String>,
+    /// Signals that nobody has taken.
+    pub unhandled_signals: u32,
 }
 
 /// One thing a run waits for.
@@ -154,6 +177,46 @@ pub enum Waiting {
         attempt: Attempt,
         /// The call.
         site: Site,
+    },
+    /// A child.
+    Child {
+        /// Which.
+        seq: Seq,
+        /// Its id.
+        workflow_id: WorkflowId,
+        /// Its run.
+        run_id: RunId,
+        /// Whether it has started.
+        is_started: bool,
+        /// The call.
+        site: Site,
+    },
+    /// The word that a message to another run arrived.
+    SignalExternal {
+        /// Which.
+        seq: Seq,
+        /// To whom.
+        target: RunRef,
+        /// Its name.
+        name: SignalName,
+        /// The call.
+        site: Site,
+    },
+    /// The word that a request to stop arrived.
+    CancelExternal {
+        /// Which.
+        of: CancelOf,
+        /// To whom.
+        target: RunRef,
+        /// The call.
+        site: Site,
+    },
+    /// An update that runs.
+    Update {
+        /// Which.
+        id: UpdateId,
+        /// Its handler.
+        name: UpdateName,
     },
     /// Workflow code itself: a task waits or runs.
     Task,

@@ -137,6 +137,17 @@ fn failure_info(kind: &FailureKind, find: Find<'_>) -> (&'static str, Value) {
             });
             ("activityFailureInfo", info)
         }
+        FailureKind::Child {
+            workflow_id,
+            workflow_type,
+            ..
+        } => {
+            let info = json!({
+                "workflowExecution": { "workflowId": workflow_id.as_str() },
+                "workflowType": named(workflow_type.as_str()),
+            });
+            ("childWorkflowExecutionFailureInfo", info)
+        }
     }
 }
 
