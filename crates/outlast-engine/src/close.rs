@@ -88,7 +88,12 @@ pub fn outcome(kind: &EventKind) -> Option<RunOutcome> {
         | EventKind::TimerCanceled { .. }
         | EventKind::CancelRequested { .. }
         | EventKind::StepRecorded(_)
-        | EventKind::Signaled { .. } => return None,
+        | EventKind::Signaled { .. }
+        | EventKind::ContinuedAsNew(_)
+        | EventKind::Child(_)
+        | EventKind::External(_)
+        | EventKind::Update(_)
+        | EventKind::Patched { .. } => return None,
     })
 }
 

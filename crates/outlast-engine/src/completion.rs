@@ -43,7 +43,7 @@ pub(crate) fn answer(
         ));
     }
     match answer {
-        TaskAnswer::Completed { commands } => match check(run, &commands) {
+        TaskAnswer::Completed { commands, .. } => match check(run, &commands) {
             Ok(()) => completed(run, started, commands, now, decision),
             Err(why) => {
                 let failure = Failure::application("BadCommand", why);
@@ -57,6 +57,7 @@ pub(crate) fn answer(
                 )
             }
         },
+        TaskAnswer::Queried(_) => Err(Error::Unexpected("answers to queries".into())),
         TaskAnswer::Failed { cause, failure } => {
             failed(run, started, cause, failure, now, decision)
         }
@@ -215,7 +216,13 @@ fn delivered_steps(run: &Run) -> Vec<Seq> {
             | Job::Signal { .. }
             | Job::FireTimer { .. }
             | Job::ResolveActivity { .. }
-            | Job::CancelWorkflow { .. } => None,
+            | Job::CancelWorkflow { .. }
+            | Job::Update(_)
+            | Job::NotifyPatch { .. }
+            | Job::ResolveChildStart { .. }
+            | Job::ResolveChild { .. }
+            | Job::ResolveSignalExternal { .. }
+            | Job::ResolveCancelExternal { .. } => None,
         })
         .collect()
 }
@@ -295,6 +302,17 @@ fn carry_out(
             close::close(run, decision, EventKind::Failed { failure }, now)?;
         }
         Command::CancelWorkflow => close::close(run, decision, EventKind::Canceled, now)?,
+        command @ (Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_)) => {
+            return Err(Error::Unexpected(command.name().into()));
+        }
     }
     Ok(())
 }
@@ -462,7 +480,16 @@ fn weight(command: &Command) -> usize {
         | Command::CancelTimer { .. }
         | Command::CancelStep { .. }
         | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow => 0,
+        | Command::CancelWorkflow
+        | Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_) => 0,
     }
 }
 
@@ -479,7 +506,16 @@ fn check_one(run: &Run, command: &Command, used: &mut Used) -> Result<(), String
         Command::CancelStep { seq } => (run.step(*seq).is_some(), *seq),
         Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow => return Ok(()),
+        | Command::CancelWorkflow
+        | Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_) => return Ok(()),
     };
     if is_fine {
         return Ok(());

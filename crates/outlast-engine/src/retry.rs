@@ -72,7 +72,8 @@ fn refused_by(policy: &RetryPolicy, failure: &Failure) -> Option<RetryState> {
         FailureKind::Server {
             non_retryable: false,
         }
-        | FailureKind::Activity { .. } => None,
+        | FailureKind::Activity { .. }
+        | FailureKind::Child { .. } => None,
     }
 }
 
@@ -86,7 +87,8 @@ pub fn pause(policy: &RetryPolicy, failure: &Failure, attempt: Attempt) -> Durat
         | FailureKind::Canceled { .. }
         | FailureKind::Terminated
         | FailureKind::Server { .. }
-        | FailureKind::Activity { .. } => None,
+        | FailureKind::Activity { .. }
+        | FailureKind::Child { .. } => None,
     };
     asked
         .unwrap_or_else(|| backoff(policy, attempt))

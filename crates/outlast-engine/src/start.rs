@@ -79,6 +79,9 @@ pub fn begin(request: StartRequest, now: Timestamp) -> Result<(Run, Decision), C
         input: request.input,
         request_id: kept(request.request_id),
         run_timeout: request.run_timeout,
+        parent: request.parent,
+        first_run_id: None,
+        continued_from: None,
     };
     let first = Event {
         id: outlast_model::EventId(1),
@@ -124,6 +127,7 @@ mod tests {
             conflict,
             reuse,
             run_timeout: None,
+            parent: None,
         }
     }
 

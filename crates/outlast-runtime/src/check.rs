@@ -109,7 +109,17 @@ fn likeness(event: &EventKind, command: &Command) -> Likeness {
         Command::CompleteWorkflow { .. } => matches!(event, EventKind::Completed { .. }),
         Command::FailWorkflow { .. } => matches!(event, EventKind::Failed { .. }),
         Command::CancelWorkflow => matches!(event, EventKind::Canceled),
-        Command::ScheduleStep { .. } | Command::CancelStep { .. } => false,
+        Command::ScheduleStep { .. }
+        | Command::CancelStep { .. }
+        | Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_) => false,
     };
     if is_same {
         Likeness::Same
@@ -266,7 +276,16 @@ fn done(command: &Command) -> String {
         Command::CancelStep { seq } => format!("{name}, step {seq}"),
         Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow => name.into(),
+        | Command::CancelWorkflow
+        | Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_) => name.into(),
     }
 }
 
@@ -308,6 +327,15 @@ fn leaves_event(command: &Command) -> bool {
         | Command::CancelTimer { .. }
         | Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow => true,
+        | Command::CancelWorkflow
+        | Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_) => true,
     }
 }

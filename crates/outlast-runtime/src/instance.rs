@@ -217,6 +217,12 @@ fn initialize(job: &Job) -> Option<&Started> {
         | Job::FireTimer { .. }
         | Job::ResolveActivity { .. }
         | Job::ResolveStep { .. }
-        | Job::CancelWorkflow { .. } => None,
+        | Job::CancelWorkflow { .. }
+        | Job::Update(_)
+        | Job::NotifyPatch { .. }
+        | Job::ResolveChildStart { .. }
+        | Job::ResolveChild { .. }
+        | Job::ResolveSignalExternal { .. }
+        | Job::ResolveCancelExternal { .. } => None,
     }
 }

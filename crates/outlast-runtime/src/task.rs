@@ -48,7 +48,10 @@ pub fn run_task(
     };
     let mut instance = instance;
     let answer = match stage.task(&mut instance, task) {
-        Ok(commands) => TaskAnswer::Completed { commands },
+        Ok(commands) => TaskAnswer::Completed {
+            commands,
+            notes: outlast_model::task::Notes::default(),
+        },
         Err(TaskFailure { cause, failure }) => {
             stage.dismiss(instance.take());
             TaskAnswer::Failed { cause, failure }
@@ -243,7 +246,16 @@ fn schedules(command: &Command) -> Option<Key> {
         | Command::CancelStep { .. }
         | Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow => None,
+        | Command::CancelWorkflow
+        | Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_) => None,
     }
 }
 
@@ -266,7 +278,16 @@ fn cancels(command: &Command) -> Option<Key> {
         | Command::ScheduleStep { .. }
         | Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow => None,
+        | Command::CancelWorkflow
+        | Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_) => None,
     }
 }
 

@@ -121,6 +121,11 @@ impl Run {
             EventKind::Canceled => self.closed(Status::Canceled),
             EventKind::TimedOut => self.closed(Status::TimedOut),
             EventKind::Terminated { .. } => self.closed(Status::Terminated),
+            EventKind::ContinuedAsNew(_) => self.closed(Status::ContinuedAsNew),
+            EventKind::Child(_)
+            | EventKind::External(_)
+            | EventKind::Update(_)
+            | EventKind::Patched { .. } => Ok(()),
         }
     }
 
@@ -184,6 +189,9 @@ impl Run {
             | Fact::SliceArmed
             | Fact::SliceDisarmed
             | Fact::Unblocked
+            | Fact::Inherited { .. }
+            | Fact::Noted { .. }
+            | Fact::UpdateRejected { .. }
             | Fact::EpochRaised { .. } => {
                 self.evolve_task(fact);
                 Ok(())
@@ -228,6 +236,9 @@ impl Run {
             | Fact::StepStarted { .. }
             | Fact::StepFailed { .. }
             | Fact::StepResolved { .. }
+            | Fact::Inherited { .. }
+            | Fact::Noted { .. }
+            | Fact::UpdateRejected { .. }
             | Fact::Buffered { .. } => {}
         }
     }
@@ -332,7 +343,12 @@ impl Run {
             | EventKind::TimerStarted { .. }
             | EventKind::TimerCanceled { .. }
             | EventKind::Canceled
-            | EventKind::Terminated { .. } => {
+            | EventKind::Terminated { .. }
+            | EventKind::ContinuedAsNew(_)
+            | EventKind::Child(_)
+            | EventKind::External(_)
+            | EventKind::Update(_)
+            | EventKind::Patched { .. } => {
                 return Err(out_of_place(kind.name(), "only stimuli are buffered"));
             }
         }

@@ -110,6 +110,12 @@ impl Instance {
                 self.shared.resolve(key, resolution.clone())?;
             }
             Job::CancelWorkflow { .. } => applied.is_cancelled = true,
+            Job::Update(_)
+            | Job::NotifyPatch { .. }
+            | Job::ResolveChildStart { .. }
+            | Job::ResolveChild { .. }
+            | Job::ResolveSignalExternal { .. }
+            | Job::ResolveCancelExternal { .. } => {}
         }
         Ok(())
     }
