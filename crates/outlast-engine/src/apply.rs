@@ -5,20 +5,20 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use outlast_model::event::StepRecorded;
-use outlast_model::id::{Attempt, Incarnation, RequestId, Seq};
+use outlast_model::id::{Attempt, Incarnation, RequestId, Seq, SignalName};
 use outlast_model::job::Resolution;
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::task::{
-    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, StepTask, StopReason,
+    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, PROMISE_SIGNAL, StepTask, StopReason,
 };
-use outlast_model::{EventKind, Fact, Refusal, Timestamp, limits};
+use outlast_model::{EventKind, Fact, Refusal, Timestamp};
 
 use crate::activity::{self, Ending};
 use crate::deadline::Deadline;
 use crate::decision::{Decision, Effect};
 use crate::input::Input;
 use crate::run::{Corrupt, Run};
-use crate::{close, completion, step, timer, workflow_task};
+use crate::{close, completion, post, step, timer, update, workflow_task};
 
 /// Why an input was not applied. The run is as it was only for [`Error::Refused`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -48,6 +48,9 @@ pub fn apply(
     if !run.status().is_open() {
         return closed(run, &input);
     }
+    if !matches!(input, Input::Update { .. } | Input::Task { .. }) {
+        run.is_speculative_no_more();
+    }
     match input {
         Input::Signal {
             name,
@@ -55,7 +58,7 @@ pub fn apply(
             request_id,
         } => {
             if is_repeated(run, request_id.as_ref())? {
-                return Ok(());
+                return settled_before(run, &name, request_id.as_ref());
             }
             decision.stimulus(
                 run,
@@ -76,6 +79,9 @@ pub fn apply(
             decision.stimulus(run, EventKind::CancelRequested { reason, request_id }, now)?;
             news(run, decision, now)
         }
+        Input::Update { request, is_fast } => update::arrive(run, request, is_fast, now, decision),
+        Input::Admit => update::admit_all(run, now, decision),
+        Input::Post(post) => post::receive(run, *post, now, decision),
         Input::Terminate { reason } => Ok(close::force(
             run,
             decision,
@@ -114,8 +120,11 @@ pub fn apply(
 fn closed(run: &Run, input: &Input) -> Result<(), Error> {
     let request_id = match input {
         Input::Signal { request_id, .. } | Input::Cancel { request_id, .. } => request_id.as_ref(),
-        Input::Terminate { .. } | Input::Retry => None,
-        Input::Outcome(_)
+        // Its answer is known for ever: who asks again is told the same.
+        Input::Update { request, .. } if run.update(&request.id).is_some() => return Ok(()),
+        Input::Terminate { .. } | Input::Retry | Input::Update { .. } | Input::Post(_) => None,
+        Input::Admit
+        | Input::Outcome(_)
         | Input::Heartbeat { .. }
         | Input::Due
         | Input::HandOut { .. }
@@ -126,7 +135,24 @@ fn closed(run: &Run, input: &Input) -> Result<(), Error> {
         | Input::Task { .. } => return Ok(()),
     };
     if run.has_seen(request_id) {
-        return Ok(());
+        return match input {
+            Input::Signal { name, .. } => settled_before(run, name, request_id),
+            Input::Cancel { .. }
+            | Input::Update { .. }
+            | Input::Admit
+            | Input::Post(_)
+            | Input::Terminate { .. }
+            | Input::Outcome(_)
+            | Input::Heartbeat { .. }
+            | Input::Due
+            | Input::HandOut { .. }
+            | Input::Recover { .. }
+            | Input::Retry
+            | Input::ForeignWake
+            | Input::ArmSlice
+            | Input::DisarmSlice
+            | Input::Task { .. } => Ok(()),
+        };
     }
     Err(Error::Refused(Refusal::RunClosed {
         workflow_id: run.started().workflow_id.clone(),
@@ -140,14 +166,36 @@ fn is_repeated(run: &Run, request_id: Option<&RequestId>) -> Result<bool, Error>
     if run.has_seen(request_id) {
         return Ok(true);
     }
-    if run.events() >= limits::HISTORY_EVENTS || run.bytes() >= limits::HISTORY_BYTES {
-        return Err(Error::Refused(Refusal::HistoryFull {
-            workflow_id: run.started().workflow_id.clone(),
-            events: run.events(),
-            bytes: run.bytes(),
-        }));
-    }
+    refuse_if_full(run)?;
     Ok(false)
+}
+
+/// A history at its limit takes no more messages.
+pub(crate) fn refuse_if_full(run: &Run) -> Result<(), Error> {
+    if !run.is_full() {
+        return Ok(());
+    }
+    Err(Error::Refused(Refusal::HistoryFull {
+        workflow_id: run.started().workflow_id.clone(),
+        events: run.events(),
+        bytes: run.bytes(),
+    }))
+}
+
+/// A repeated message had its effect and is fine; of a promise only the first outcome counts.
+fn settled_before(
+    run: &Run,
+    name: &SignalName,
+    request_id: Option<&RequestId>,
+) -> Result<(), Error> {
+    let promise = request_id.filter(|_| name.as_str() == PROMISE_SIGNAL);
+    let Some(promise) = promise.and_then(outlast_model::task::settled_promise) else {
+        return Ok(());
+    };
+    Err(Error::Refused(Refusal::AlreadyResolved {
+        workflow_id: run.started().workflow_id.clone(),
+        promise,
+    }))
 }
 
 /// Workflow code has something to see. While it runs, the buffer waits for it to end.

@@ -4,23 +4,27 @@
 //!   Running --CompleteWorkflow--> Completed
 //!     |  ----FailWorkflow------> Failed
 //!     |  ----CancelWorkflow----> Canceled
+//!     |  ----ContinueAsNew-----> ContinuedAsNew (the next run begins in the same commit)
 //!     |  ----terminate---------> Terminated   (at once, whatever runs)
 //!     +-----run timeout--------> TimedOut     (at once, whatever runs)
 //! ```
 //!
 //! The last three letters of every story: what still runs is told to stop, what still waits is
 //! forgotten, buffered messages become events first, so that the history shows all that was
-//! acknowledged.
+//! acknowledged. The parent is told, children are dealt with by their policies, and whoever waits
+//! for an update that was accepted hears that the run has finished.
 
 use alloc::vec::Vec;
 
+use outlast_model::post::PostBody;
+use outlast_model::start::UpdateReply;
 use outlast_model::task::{AttemptKind, AttemptToken, StopReason};
-use outlast_model::view::RunOutcome;
+use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{EventKind, Fact, Timestamp};
 
 use crate::decision::{Decision, Effect};
 use crate::run::{Corrupt, Run};
-use crate::{activity, step};
+use crate::{activity, child, step, update};
 
 /// Ends the run from outside: terminate or timeout. Raises the epoch, so that a slice under way
 /// is refused.
@@ -54,11 +58,47 @@ pub(crate) fn close(
     for token in running(run) {
         decision.effect(Effect::Stop(token, StopReason::NotFound));
     }
+    tell_children(run, decision);
+    if let Some(outcome) = &outcome {
+        tell_parent(run, outcome, decision);
+    }
+    for id in run.accepted_updates() {
+        let reply = UpdateReply::Done(update::run_finished());
+        decision.effect(Effect::Update(id, reply));
+    }
     decision.event(run, kind, now)?;
     if let Some(outcome) = outcome {
         decision.effect(Effect::Closed(outcome));
     }
     Ok(())
+}
+
+/// Each child goes on, is asked to stop or is ended, as its policy says.
+fn tell_children(run: &Run, decision: &mut Decision) {
+    for (_, child) in run.children() {
+        if let child::Verdict::Say(body) = child.decide(child::Input::ParentCloses) {
+            decision.say(run, child.target(), body);
+        }
+    }
+}
+
+/// The parent hears of the end of the chain, not of each of its runs.
+fn tell_parent(run: &Run, outcome: &RunOutcome, decision: &mut Decision) {
+    let (Some(parent), false) = (
+        &run.started().parent,
+        matches!(outcome, RunOutcome::ContinuedAsNew(_)),
+    ) else {
+        return;
+    };
+    let to = RunRef {
+        workflow_id: parent.workflow_id.clone(),
+        run_id: Some(parent.run_id),
+    };
+    let body = PostBody::ChildEnded {
+        seq: parent.seq,
+        outcome: outcome.clone(),
+    };
+    decision.say(run, to, body);
 }
 
 /// The outcome a closing event stands for.
@@ -71,6 +111,7 @@ pub fn outcome(kind: &EventKind) -> Option<RunOutcome> {
             reason: reason.clone(),
         },
         EventKind::TimedOut => RunOutcome::TimedOut,
+        EventKind::ContinuedAsNew(ended) => RunOutcome::ContinuedAsNew(ended.new_run_id),
         EventKind::Started(_)
         | EventKind::TaskScheduled { .. }
         | EventKind::TaskStarted
@@ -89,7 +130,6 @@ pub fn outcome(kind: &EventKind) -> Option<RunOutcome> {
         | EventKind::CancelRequested { .. }
         | EventKind::StepRecorded(_)
         | EventKind::Signaled { .. }
-        | EventKind::ContinuedAsNew(_)
         | EventKind::Child(_)
         | EventKind::External(_)
         | EventKind::Update(_)

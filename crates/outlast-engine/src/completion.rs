@@ -10,19 +10,25 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use outlast_model::command::ScheduleActivity;
-use outlast_model::event::{ActivityScheduled, StepRecorded, TaskFailedCause};
+use outlast_model::command::{CancelExternal, ScheduleActivity, SignalExternal, StartChild};
+use outlast_model::event::{
+    ActivityScheduled, CancelInitiated, CancelOf, ChildEvent, ChildInitiated, ExternalEvent,
+    SignalInitiated, Site, StepRecorded, TaskFailedCause, UpdateOutcome,
+};
 use outlast_model::id::Seq;
 use outlast_model::job::Job;
 use outlast_model::planted::{Bug, is_planted};
-use outlast_model::task::{AttemptKind, TaskAnswer};
-use outlast_model::{ActivityOptions, Command, EventKind, Fact, Failure, Timestamp, limits};
+use outlast_model::post::PostBody;
+use outlast_model::start::UpdateReply;
+use outlast_model::task::{AttemptKind, Notes, TaskAnswer};
+use outlast_model::view::RunRef;
+use outlast_model::{ActivityOptions, Command, EventKind, Fact, Failure, RunId, Timestamp, limits};
 
 use crate::apply::{Error, news};
 use crate::close;
 use crate::decision::{Decision, Effect};
 use crate::run::{Run, Used};
-use crate::{activity, step, timer, workflow_task};
+use crate::{activity, child, step, successor, timer, update, workflow_task};
 
 type Buffer = Vec<EventKind>;
 
@@ -43,8 +49,9 @@ pub(crate) fn answer(
         ));
     }
     match answer {
-        TaskAnswer::Completed { commands, .. } => match check(run, &commands) {
-            Ok(()) => completed(run, started, commands, now, decision),
+        TaskAnswer::Completed { commands, notes } => match check(run, &commands) {
+            Ok(()) if is_nothing(run, &commands, &notes) => nothing(run, commands, decision),
+            Ok(()) => completed(run, started, (commands, notes), now, decision),
             Err(why) => {
                 let failure = Failure::application("BadCommand", why);
                 failed(
@@ -64,16 +71,43 @@ pub(crate) fn answer(
     }
 }
 
+/// Whether all that happened is that updates were turned away which nothing has recorded.
+fn is_nothing(run: &Run, commands: &[Command], notes: &Notes) -> bool {
+    let is_rejection = |command: &Command| matches!(command, Command::RejectUpdate { .. });
+    run.is_speculative()
+        && !run.has_buffer()
+        && commands.iter().all(is_rejection)
+        && !has_news(run, notes)
+}
+
+/// Then nothing happened: not even the task.
+fn nothing(run: &mut Run, commands: Vec<Command>, decision: &mut Decision) -> Result<(), Error> {
+    run.slice_ended();
+    run.forget_speculation();
+    decision.records.clear();
+    for command in commands {
+        if let Command::RejectUpdate { id, failure } = command {
+            decision.effect(Effect::Update(id, UpdateReply::Rejected(failure)));
+        }
+    }
+    Ok(())
+}
+
+fn has_news(run: &Run, notes: &Notes) -> bool {
+    !notes.texts.is_empty() || notes.unhandled_signals != run.unhandled_signals()
+}
+
 fn completed(
     run: &mut Run,
     started: Timestamp,
-    commands: Vec<Command>,
+    (commands, notes): (Vec<Command>, Notes),
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
     let is_closing = commands.last().is_some_and(Command::is_closing);
     let has_unseen = run.has_buffered_messages() && !is_planted(Bug::BufferDroppedAtClose);
-    if is_closing && has_unseen {
+    let is_last = !matches!(commands.last(), Some(Command::ContinueAsNew(_)));
+    if is_closing && is_last && has_unseen {
         return round_again(run, started, now, decision);
     }
     begin(run, started, now, decision)?;
@@ -83,6 +117,16 @@ fn completed(
     decision.event(run, EventKind::TaskCompleted, now)?;
     for seq in delivered {
         record_step(run, seq, now, decision)?;
+    }
+    if has_news(run, &notes) {
+        let (notes, unhandled_signals) = (notes.texts, notes.unhandled_signals);
+        decision.fact(
+            run,
+            Fact::Noted {
+                notes,
+                unhandled_signals,
+            },
+        )?;
     }
     let mut stopped = Vec::new();
     for command in commands {
@@ -131,6 +175,7 @@ fn round_again(
     let buffer = run.take_buffer();
     run.slice_ended();
     decision.event(run, EventKind::TaskFailed { cause, failure }, now)?;
+    update::admit_all(run, now, decision)?;
     close::flush(run, decision, buffer, now)?;
     decision.round_again = true;
     news(run, decision, now)
@@ -172,6 +217,7 @@ fn failed(
         | workflow_task::Verdict::Unexpected) => return Err(unexpected(verdict)),
     }
     decision.round_again = true;
+    update::admit_all(run, now, decision)?;
     close::flush(run, decision, buffer, now)?;
     if cause == TaskFailedCause::UnhandledCommand {
         news(run, decision, now)?;
@@ -302,19 +348,144 @@ fn carry_out(
             close::close(run, decision, EventKind::Failed { failure }, now)?;
         }
         Command::CancelWorkflow => close::close(run, decision, EventKind::Canceled, now)?,
-        command @ (Command::StartChild(_)
+        Command::StartChild(_)
         | Command::CancelChild { .. }
         | Command::SignalExternal(_)
-        | Command::CancelExternal(_)
+        | Command::CancelExternal(_) => say(run, command, now, decision)?,
+        Command::SetPatch {
+            id,
+            is_deprecated,
+            site,
+        } => {
+            let kind = EventKind::Patched {
+                id,
+                is_deprecated,
+                site,
+            };
+            decision.event(run, kind, now)?;
+        }
+        Command::AcceptUpdate { id } => update::accept(run, id, now, decision)?,
+        Command::RejectUpdate { id, failure } => update::reject(run, id, failure, decision)?,
+        Command::CompleteUpdate { id, outcome } => {
+            update::complete(run, id, outcome, now, decision)?;
+        }
+        Command::ContinueAsNew(command) => {
+            let buffer = core::mem::take(buffer);
+            successor::continue_as_new(run, *command, buffer, now, decision)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a run asks of others: an event here, and a post that leaves with it.
+fn say(
+    run: &mut Run,
+    command: Command,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let (event, target, body) = match command {
+        Command::StartChild(command) => {
+            let initiated = initiated(*command, run, now);
+            let target = RunRef {
+                workflow_id: initiated.workflow_id.clone(),
+                run_id: Some(initiated.run_id),
+            };
+            let body = child::request(run, &initiated);
+            let event = ChildEvent::Initiated(Box::new(initiated));
+            (EventKind::Child(event), target, body)
+        }
+        Command::CancelChild { seq, reason, site } => {
+            let Some(child) = run.child(seq) else {
+                return Ok(());
+            };
+            cancel_other(CancelOf::Child(seq), child.target(), reason, site)
+        }
+        Command::CancelExternal(command) => {
+            let CancelExternal {
+                seq,
+                target,
+                reason,
+                site,
+            } = *command;
+            cancel_other(CancelOf::External(seq), target, reason, site)
+        }
+        Command::SignalExternal(command) => {
+            let SignalExternal {
+                seq,
+                target,
+                name,
+                input,
+                site,
+            } = *command;
+            let body = PostBody::Signal {
+                seq,
+                name: name.clone(),
+                input: input.clone(),
+            };
+            let to = target.clone();
+            let event = ExternalEvent::SignalInitiated(Box::new(SignalInitiated {
+                seq,
+                target,
+                name,
+                input,
+                site,
+            }));
+            (EventKind::External(event), to, body)
+        }
+        Command::ScheduleActivity(_)
+        | Command::RequestCancelActivity { .. }
+        | Command::StartTimer { .. }
+        | Command::CancelTimer { .. }
+        | Command::ScheduleStep { .. }
+        | Command::CancelStep { .. }
         | Command::SetPatch { .. }
         | Command::AcceptUpdate { .. }
         | Command::RejectUpdate { .. }
         | Command::CompleteUpdate { .. }
-        | Command::ContinueAsNew(_)) => {
-            return Err(Error::Unexpected(command.name().into()));
-        }
-    }
+        | Command::ContinueAsNew(_)
+        | Command::CompleteWorkflow { .. }
+        | Command::FailWorkflow { .. }
+        | Command::CancelWorkflow => return Ok(()),
+    };
+    decision.event(run, event, now)?;
+    decision.say(run, target, body);
     Ok(())
+}
+
+fn cancel_other(
+    of: CancelOf,
+    target: RunRef,
+    reason: String,
+    site: Site,
+) -> (EventKind, RunRef, PostBody) {
+    let body = PostBody::Cancel {
+        of: Some(of),
+        reason: reason.clone(),
+    };
+    let to = target.clone();
+    let event = ExternalEvent::CancelInitiated(Box::new(CancelInitiated {
+        of,
+        target,
+        reason,
+        site,
+    }));
+    (EventKind::External(event), to, body)
+}
+
+fn initiated(command: StartChild, run: &Run, now: Timestamp) -> ChildInitiated {
+    let mut options = command.options;
+    let queue = options.queue.take();
+    ChildInitiated {
+        seq: command.seq,
+        workflow_id: command.workflow_id,
+        run_id: RunId::derived(run.started().run_id, command.seq, now.0 / 1_000),
+        workflow_type: command.workflow_type,
+        queue: queue.unwrap_or_else(|| run.started().queue.clone()),
+        input: command.input,
+        options,
+        site: command.site,
+    }
 }
 
 /// A running attempt is told; one that does not run is over, right behind the commands.
@@ -448,8 +619,7 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
             "more than {limit} operations pending: wait for some first"
         ));
     }
-    let is_full = run.events() >= limits::HISTORY_EVENTS || run.bytes() >= limits::HISTORY_BYTES;
-    if is_full && !commands.last().is_some_and(Command::is_closing) {
+    if run.is_full() && !commands.last().is_some_and(Command::is_closing) {
         return Err("the history is full: the run can only end now".into());
     }
     let mut used = run.used();
@@ -465,7 +635,7 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
             return Err(format!("{} names {seq} twice", command.name()));
         }
     }
-    Ok(())
+    update::check(run, commands)
 }
 
 /// A new operation takes a number above all before it; any other command names an open one.
@@ -474,6 +644,16 @@ fn weight(command: &Command) -> usize {
     match command {
         Command::ScheduleActivity(command) => command.input.size(),
         Command::CompleteWorkflow { result } => result.size(),
+        Command::StartChild(command) => command.input.size(),
+        Command::SignalExternal(command) => command.input.size(),
+        Command::CompleteUpdate {
+            outcome: UpdateOutcome::Completed(result),
+            ..
+        } => result.size(),
+        Command::ContinueAsNew(command) => {
+            let signals = command.signals.iter();
+            command.input.size() + signals.map(|(_, input)| input.size()).sum::<usize>()
+        }
         Command::StartTimer { .. }
         | Command::ScheduleStep { .. }
         | Command::RequestCancelActivity { .. }
@@ -481,15 +661,15 @@ fn weight(command: &Command) -> usize {
         | Command::CancelStep { .. }
         | Command::FailWorkflow { .. }
         | Command::CancelWorkflow
-        | Command::StartChild(_)
         | Command::CancelChild { .. }
-        | Command::SignalExternal(_)
         | Command::CancelExternal(_)
         | Command::SetPatch { .. }
         | Command::AcceptUpdate { .. }
         | Command::RejectUpdate { .. }
-        | Command::CompleteUpdate { .. }
-        | Command::ContinueAsNew(_) => 0,
+        | Command::CompleteUpdate {
+            outcome: UpdateOutcome::Failed(_),
+            ..
+        } => 0,
     }
 }
 
@@ -504,13 +684,16 @@ fn check_one(run: &Run, command: &Command, used: &mut Used) -> Result<(), String
         }
         Command::CancelTimer { seq } => (run.timer(*seq).is_some(), *seq),
         Command::CancelStep { seq } => (run.step(*seq).is_some(), *seq),
+        Command::StartChild(c) => (is_next(&mut used.child, c.seq), c.seq),
+        Command::SignalExternal(c) => (is_next(&mut used.signal, c.seq), c.seq),
+        Command::CancelExternal(c) => (is_next(&mut used.cancel, c.seq), c.seq),
+        Command::CancelChild { seq, .. } => {
+            let child = run.child(*seq);
+            (child.is_some_and(|c| !c.is_cancel_requested), *seq)
+        }
         Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
         | Command::CancelWorkflow
-        | Command::StartChild(_)
-        | Command::CancelChild { .. }
-        | Command::SignalExternal(_)
-        | Command::CancelExternal(_)
         | Command::SetPatch { .. }
         | Command::AcceptUpdate { .. }
         | Command::RejectUpdate { .. }

@@ -3,12 +3,15 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use outlast_model::id::Seq;
+use outlast_model::id::{Seq, UpdateId};
+use outlast_model::post::{Post, PostBody};
+use outlast_model::start::UpdateReply;
 use outlast_model::task::{ActivityTask, AttemptKind, AttemptToken, StepTask, StopReason};
-use outlast_model::view::RunOutcome;
+use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{Event, EventKind, Fact, Record, Timestamp};
 
 use crate::run::{Corrupt, Run};
+use crate::successor::Successor;
 
 /// Something the outside must do, not before everything decided so far is durable.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +24,8 @@ pub enum Effect {
     Stop(AttemptToken, StopReason),
     /// The run has ended: whoever waits for its result gets this.
     Closed(RunOutcome),
+    /// An update has come this far: whoever waits for that is told.
+    Update(UpdateId, UpdateReply),
 }
 
 /// What to write and what to do about it. Several inputs may be decided into one.
@@ -34,6 +39,10 @@ pub struct Decision {
     pub ready: Vec<(AttemptKind, Seq)>,
     /// Whether workflow code must be rebuilt: its slice was refused.
     pub round_again: bool,
+    /// What the run says to others, in order: written in the same commit, delivered after it.
+    pub posts: Vec<Post>,
+    /// The run that continues this one: begun in the same commit.
+    pub successor: Option<Box<Successor>>,
 }
 
 impl Decision {
@@ -71,6 +80,16 @@ impl Decision {
             );
         }
         self.event(run, kind, time)
+    }
+
+    /// Says something to another run.
+    pub(crate) fn say(&mut self, run: &Run, to: RunRef, body: PostBody) {
+        let started = run.started();
+        let from = RunRef {
+            workflow_id: started.workflow_id.clone(),
+            run_id: Some(started.run_id),
+        };
+        self.posts.push(Post { from, to, body });
     }
 
     pub(crate) fn effect(&mut self, effect: Effect) {

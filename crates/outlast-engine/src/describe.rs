@@ -1,11 +1,12 @@
 //! How a run looks from outside, from its state alone.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use outlast_model::view::{Trouble, Waiting};
 
 use crate::run::Run;
-use crate::{activity, step, timer};
+use crate::{activity, child, step, timer};
 
 /// What a run waits for.
 pub fn waiting(run: &Run) -> Vec<Waiting> {
@@ -56,10 +57,43 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
             });
         }
     }
+    waiting.extend(others(run));
     if waiting.is_empty() && run.status().is_open() {
         waiting.push(Waiting::Message);
     }
     waiting
+}
+
+fn others(run: &Run) -> impl Iterator<Item = Waiting> {
+    let children = run.children().map(|(seq, c)| Waiting::Child {
+        seq,
+        workflow_id: c.initiated.workflow_id.clone(),
+        run_id: c.initiated.run_id,
+        is_started: c.state != child::State::Initiated,
+        site: c.initiated.site.clone(),
+    });
+    let signals = run.signals().map(|s| Waiting::SignalExternal {
+        seq: s.seq,
+        target: s.target.clone(),
+        name: s.name.clone(),
+        site: s.site.clone(),
+    });
+    let cancels = run.cancels().map(|c| Waiting::CancelExternal {
+        of: c.of,
+        target: c.target.clone(),
+        site: c.site.clone(),
+    });
+    let updates = run.updates().filter(|(_, update)| update.is_open());
+    let updates = updates.map(|(id, update)| Waiting::Update {
+        id: id.clone(),
+        name: update.name.clone(),
+    });
+    children.chain(signals).chain(cancels).chain(updates)
+}
+
+/// What its code had to say that is no failure, the newest last.
+pub fn notes(run: &Run) -> Vec<String> {
+    run.notes().to_vec()
 }
 
 /// Why its code cannot go on, if it cannot.

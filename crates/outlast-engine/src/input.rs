@@ -1,8 +1,11 @@
 //! Everything that can move a run.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 
+use outlast_model::event::UpdateRequest;
 use outlast_model::id::{Incarnation, RequestId, Seq, SignalName};
+use outlast_model::post::Post;
 use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, TaskAnswer};
 use outlast_model::{Payload, Timestamp};
 
@@ -25,6 +28,17 @@ pub enum Input {
         /// For dedup.
         request_id: Option<RequestId>,
     },
+    /// Somebody asks something of the run and waits for the answer.
+    Update {
+        /// What.
+        request: UpdateRequest,
+        /// Whether workflow code will see it at once: if so, it need not be written first.
+        is_fast: bool,
+    },
+    /// Workflow code does not answer at once: updates it was given are written.
+    Admit,
+    /// Another run says something.
+    Post(Box<Post>),
     /// An operator ends the run.
     Terminate {
         /// Why.

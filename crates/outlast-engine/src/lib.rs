@@ -17,17 +17,21 @@ extern crate std;
 
 pub mod activity;
 pub mod apply;
+pub mod child;
 pub mod close;
 pub mod completion;
 pub mod deadline;
 pub mod decision;
 pub mod describe;
 pub mod input;
+pub mod post;
 pub mod retry;
 pub mod run;
 pub mod start;
 pub mod step;
+pub mod successor;
 pub mod timer;
+pub mod update;
 pub mod workflow_task;
 
 pub use apply::{Error, apply};

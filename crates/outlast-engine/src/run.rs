@@ -10,20 +10,25 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use minicbor::{Decode, Encode};
-use outlast_model::event::{Started, TaskFailedCause};
-use outlast_model::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq};
+use outlast_model::event::{
+    CancelInitiated, CancelOf, SignalInitiated, Started, TaskFailedCause, UpdateEvent,
+};
+use outlast_model::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq, UpdateId};
 use outlast_model::job::Job;
 use outlast_model::record::{self, Damaged};
 use outlast_model::task::{AttemptKind, AttemptToken, RunNo};
-use outlast_model::{Event, EventKind, Record, Status, Timestamp};
+use outlast_model::{Event, EventKind, Record, Status, Timestamp, limits};
 
 use crate::activity::Activity;
+use crate::child::Child;
 use crate::deadline::{Deadline, Deadlines};
 use crate::step::Step;
 use crate::timer::Timer;
+use crate::update::{Unwritten, Update};
 use crate::workflow_task;
 
 mod fold;
+mod others;
 
 /// The records contradict each other: damage, or a bug. The run is set aside.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +58,15 @@ pub struct Used {
     /// Of steps.
     #[n(2)]
     pub step: Seq,
+    /// Of children.
+    #[cbor(n(3), default)]
+    pub child: Seq,
+    /// Of messages to other runs.
+    #[cbor(n(4), default)]
+    pub signal: Seq,
+    /// Of requests to other runs to stop.
+    #[cbor(n(5), default)]
+    pub cancel: Seq,
 }
 
 /// One execution of a workflow.
@@ -97,6 +111,27 @@ pub struct Run {
     /// The highest number used so far, by kind: a number is never used twice.
     #[n(16)]
     used: Used,
+    #[cbor(n(17), default)]
+    children: BTreeMap<Seq, Child>,
+    /// Messages to other runs that have not been answered for.
+    #[cbor(n(18), default)]
+    signals: BTreeMap<Seq, Box<SignalInitiated>>,
+    /// Requests to other runs that have not been answered for.
+    #[cbor(n(19), default)]
+    cancels: BTreeMap<CancelOf, Box<CancelInitiated>>,
+    #[cbor(n(20), default)]
+    updates: BTreeMap<UpdateId, Update>,
+    /// What workflow code had to say that is no failure, the newest last.
+    #[cbor(n(21), default)]
+    notes: Vec<String>,
+    #[cbor(n(22), default)]
+    unhandled_signals: u32,
+    /// Updates that workflow code is given before history knows them.
+    #[cbor(skip)]
+    unwritten: BTreeMap<UpdateId, Unwritten>,
+    /// Where the run stood before a task that only unwritten updates asked for.
+    #[cbor(skip)]
+    speculation: Option<(EventId, Timestamp)>,
     #[cbor(skip)]
     no: RunNo,
     #[cbor(skip)]
@@ -140,6 +175,14 @@ impl Run {
             crashes: 0,
             has_history: false,
             used: Used::default(),
+            children: BTreeMap::new(),
+            signals: BTreeMap::new(),
+            cancels: BTreeMap::new(),
+            updates: BTreeMap::new(),
+            notes: Vec::new(),
+            unhandled_signals: 0,
+            unwritten: BTreeMap::new(),
+            speculation: None,
             no: RunNo(0),
             shard: 0,
             deadlines: Deadlines::default(),
@@ -292,7 +335,17 @@ impl Run {
 
     /// How many operations wait for their outcome.
     pub fn pending(&self) -> usize {
-        self.activities.len() + self.timers.len() + self.steps.len()
+        self.activities.len()
+            + self.timers.len()
+            + self.steps.len()
+            + self.children.len()
+            + self.signals.len()
+            + self.cancels.len()
+    }
+
+    /// Whether only the end of the run can still be recorded.
+    pub fn is_full(&self) -> bool {
+        self.events() >= limits::HISTORY_EVENTS || self.bytes >= limits::HISTORY_BYTES
     }
 
     /// When it must look at the clock again.
@@ -303,6 +356,10 @@ impl Run {
     /// Whether messages wait in the buffer: a closing run must see them first.
     pub fn has_buffered_messages(&self) -> bool {
         self.buffer.iter().any(is_message)
+    }
+
+    pub(crate) fn has_buffer(&self) -> bool {
+        !self.buffer.is_empty()
     }
 
     /// Whether workflow code runs now.
@@ -416,7 +473,9 @@ impl Run {
 fn is_message(kind: &EventKind) -> bool {
     matches!(
         kind,
-        EventKind::Signaled { .. } | EventKind::CancelRequested { .. }
+        EventKind::Signaled { .. }
+            | EventKind::CancelRequested { .. }
+            | EventKind::Update(UpdateEvent::Admitted(_))
     )
 }
 

@@ -140,6 +140,14 @@ impl State {
         }
     }
 
+    /// Whether an update may wait for it without being written: it runs soon, or never ran.
+    pub fn takes_updates_unwritten(&self) -> bool {
+        match self {
+            Self::Idle | Self::Scheduled => true,
+            Self::Failing(_) => false,
+        }
+    }
+
     /// The failures in a row, if any.
     pub fn streak(&self) -> Option<&Streak> {
         match self {

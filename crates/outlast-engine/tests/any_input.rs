@@ -102,7 +102,10 @@ fn answer() -> impl Strategy<Value = TaskAnswer> {
             2 => all.push(Command::CancelWorkflow),
             _ => {}
         }
-        TaskAnswer::Completed { commands: all }
+        TaskAnswer::Completed {
+            commands: all,
+            notes: Default::default(),
+        }
     });
     let failed = prop_oneof![
         Just(TaskFailedCause::WorkerUnhandledFailure),
@@ -122,8 +125,17 @@ fn number(command: &Command) -> u32 {
         | Command::StartTimer { seq, .. }
         | Command::CancelTimer { seq }
         | Command::ScheduleStep { seq, .. }
-        | Command::CancelStep { seq } => seq.0,
-        Command::CompleteWorkflow { .. }
+        | Command::CancelStep { seq }
+        | Command::CancelChild { seq, .. } => seq.0,
+        Command::StartChild(c) => c.seq.0,
+        Command::SignalExternal(c) => c.seq.0,
+        Command::CancelExternal(c) => c.seq.0,
+        Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_)
+        | Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
         | Command::CancelWorkflow => 0,
     }
@@ -192,6 +204,9 @@ struct Numbers {
     activity: u32,
     timer: u32,
     step: u32,
+    child: u32,
+    signal: u32,
+    cancel: u32,
 }
 
 impl Numbers {
@@ -212,13 +227,16 @@ impl Numbers {
                 *seq = recent(highest, *seq);
             }
             Input::Task {
-                answer: TaskAnswer::Completed { commands },
+                answer: TaskAnswer::Completed { commands, .. },
                 ..
             } => {
                 commands.iter_mut().for_each(|command| self.number(command));
             }
             Input::Signal { .. }
             | Input::Cancel { .. }
+            | Input::Update { .. }
+            | Input::Admit
+            | Input::Post(_)
             | Input::Terminate { .. }
             | Input::Due
             | Input::Recover { .. }
@@ -238,7 +256,16 @@ impl Numbers {
             Command::RequestCancelActivity { seq } => *seq = recent(self.activity, *seq),
             Command::CancelTimer { seq } => *seq = recent(self.timer, *seq),
             Command::CancelStep { seq } => *seq = recent(self.step, *seq),
-            Command::CompleteWorkflow { .. }
+            Command::StartChild(c) => c.seq = next(&mut self.child),
+            Command::CancelChild { seq, .. } => *seq = recent(self.child, *seq),
+            Command::SignalExternal(c) => c.seq = next(&mut self.signal),
+            Command::CancelExternal(c) => c.seq = next(&mut self.cancel),
+            Command::SetPatch { .. }
+            | Command::AcceptUpdate { .. }
+            | Command::RejectUpdate { .. }
+            | Command::CompleteUpdate { .. }
+            | Command::ContinueAsNew(_)
+            | Command::CompleteWorkflow { .. }
             | Command::FailWorkflow { .. }
             | Command::CancelWorkflow => {}
         }
@@ -265,6 +292,7 @@ fn request() -> StartRequest {
         conflict: Default::default(),
         reuse: Default::default(),
         run_timeout: Some(Duration::from_micros(900)),
+        parent: None,
     }
 }
 

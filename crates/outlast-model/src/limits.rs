@@ -16,6 +16,10 @@ pub const HISTORY_SUGGEST_EVENTS: u64 = 10_240;
 pub const HISTORY_EVENTS: u64 = 1_000_000;
 /// Bytes of one history.
 pub const HISTORY_BYTES: u64 = 1 << 30;
+/// Updates of one run that have not come to their end.
+pub const UPDATES_IN_FLIGHT: usize = 1_000;
+/// Notes of one run that are kept, the newest.
+pub const NOTES: usize = 20;
 /// Workflow ids, request ids, names.
 pub const ID_BYTES: usize = 1_000;
 /// Stimuli of one run not yet committed; past it a sender waits.

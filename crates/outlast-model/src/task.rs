@@ -75,7 +75,13 @@ pub const PROMISE_SIGNAL: &str = "__outlast_promise";
 /// The request id of whatever settles this promise: the first one counts, by the same rule that
 /// keeps a repeated message from having its effect twice.
 pub fn promise_request(promise: &PromiseId) -> RequestId {
-    RequestId::new(alloc::format!("__outlast_promise/{promise}"))
+    RequestId::new(alloc::format!("{PROMISE_SIGNAL}/{promise}"))
+}
+
+/// The promise that a request settles, if it is of that kind.
+pub fn settled_promise(request: &RequestId) -> Option<PromiseId> {
+    let id = request.as_str().strip_prefix(PROMISE_SIGNAL)?;
+    Some(PromiseId::new(id.strip_prefix('/')?))
 }
 
 /// The answer to a workflow task.

@@ -102,6 +102,8 @@ impl Inspector {
             outcome,
             waiting: describe::waiting(&state),
             trouble: describe::trouble(&state),
+            notes: describe::notes(&state),
+            unhandled_signals: state.unhandled_signals(),
         })
     }
 

@@ -169,6 +169,8 @@ pub(crate) fn description(
         outcome,
         waiting: describe::waiting(run),
         trouble: describe::trouble(run).or(missing),
+        notes: describe::notes(run),
+        unhandled_signals: run.unhandled_signals(),
     }
 }
 

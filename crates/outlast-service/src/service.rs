@@ -206,6 +206,7 @@ impl Service {
     pub fn complete(&self, shard: usize, driver: u64, token: TaskToken, answer: TaskAnswer) {
         points::pass(match &answer {
             TaskAnswer::Completed { .. } => "slice.answered",
+            TaskAnswer::Queried(_) => "slice.queried",
             TaskAnswer::Failed { .. } => "slice.failed",
         });
         let cell = &self.cells[shard];

@@ -221,7 +221,7 @@ impl Slices {
             }
             return;
         }
-        let TaskAnswer::Completed { commands } = answer else {
+        let TaskAnswer::Completed { commands, .. } = answer else {
             return;
         };
         for command in commands {

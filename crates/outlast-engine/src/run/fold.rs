@@ -38,6 +38,9 @@ impl Run {
         }
         self.next_event.0 += 1;
         self.last_event_time = self.last_event_time.max(event.time);
+        if let EventKind::Update(update) = &event.kind {
+            return self.change_update(update, event.id);
+        }
         self.change(&event.kind, event.time)?;
         if let Some(job) = Job::from_event(event) {
             self.unseen.push(job);
@@ -56,6 +59,7 @@ impl Run {
             EventKind::TaskCompleted => {
                 self.set_task(workflow_task::State::Idle);
                 self.unseen.clear();
+                self.speculation = None;
                 self.has_history = true;
                 self.slice_over();
                 Ok(())
@@ -122,10 +126,11 @@ impl Run {
             EventKind::TimedOut => self.closed(Status::TimedOut),
             EventKind::Terminated { .. } => self.closed(Status::Terminated),
             EventKind::ContinuedAsNew(_) => self.closed(Status::ContinuedAsNew),
-            EventKind::Child(_)
-            | EventKind::External(_)
-            | EventKind::Update(_)
-            | EventKind::Patched { .. } => Ok(()),
+            EventKind::Child(event) => self.change_child(event),
+            EventKind::External(event) => self.change_external(event),
+            // Its number matters: `evolve_event` has dealt with it.
+            EventKind::Update(_) => Ok(()),
+            EventKind::Patched { .. } => Ok(()),
         }
     }
 
@@ -185,13 +190,22 @@ impl Run {
                 Ok(())
             }
             Fact::Buffered { kind } => self.buffered(kind),
+            Fact::Inherited { request_ids } => {
+                self.request_ids.extend(request_ids.iter().cloned());
+                Ok(())
+            }
+            Fact::Noted {
+                notes,
+                unhandled_signals,
+            } => {
+                self.note(notes, *unhandled_signals);
+                Ok(())
+            }
+            Fact::UpdateRejected { id, failure } => self.reject_update(id, failure),
             Fact::TaskRetry { .. }
             | Fact::SliceArmed
             | Fact::SliceDisarmed
             | Fact::Unblocked
-            | Fact::Inherited { .. }
-            | Fact::Noted { .. }
-            | Fact::UpdateRejected { .. }
             | Fact::EpochRaised { .. } => {
                 self.evolve_task(fact);
                 Ok(())
@@ -330,6 +344,9 @@ impl Run {
                 self.request_ids.extend(request_id.clone());
             }
             EventKind::ActivityStarted { .. } => (),
+            EventKind::Child(event) => self.buffered_child(event)?,
+            EventKind::External(event) => self.buffered_external(event)?,
+            EventKind::Update(event) => self.buffered_update(event)?,
             EventKind::Started(_)
             | EventKind::Completed { .. }
             | EventKind::Failed { .. }
@@ -345,9 +362,6 @@ impl Run {
             | EventKind::Canceled
             | EventKind::Terminated { .. }
             | EventKind::ContinuedAsNew(_)
-            | EventKind::Child(_)
-            | EventKind::External(_)
-            | EventKind::Update(_)
             | EventKind::Patched { .. } => {
                 return Err(out_of_place(kind.name(), "only stimuli are buffered"));
             }
@@ -387,6 +401,11 @@ impl Run {
         self.activities.clear();
         self.timers.clear();
         self.steps.clear();
+        self.children.clear();
+        self.signals.clear();
+        self.cancels.clear();
+        self.unwritten.clear();
+        self.speculation = None;
         self.unseen.clear();
         self.buffer.clear();
         self.deadlines.clear();

@@ -130,6 +130,7 @@ impl Shard {
                 jobs,
             },
             history,
+            queries: Vec::new(),
         };
         points::pass(if path == Path::Rebuild {
             "slice.rebuild"
@@ -178,7 +179,10 @@ impl Shard {
     ) {
         self.slice_is_over(entry, slice.turn);
         let keeps_instance = match &answer {
-            TaskAnswer::Completed { commands } => !commands.last().is_some_and(Command::is_closing),
+            TaskAnswer::Completed { commands, .. } => {
+                !commands.last().is_some_and(Command::is_closing)
+            }
+            TaskAnswer::Queried(_) => true,
             TaskAnswer::Failed { .. } => false,
         };
         entry.is_cached = keeps_instance && driver == Driver::Current;

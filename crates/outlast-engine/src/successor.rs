@@ -1,0 +1,115 @@
+//! How a run goes on as a new one.
+//!
+//! The new run begins in the commit that ends the old one, with everything the old one was told
+//! and had not dealt with: signals its code left in the buffer, messages that arrived while its
+//! last slice ran, and the ids of requests that had their effect.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use outlast_model::command::ContinueAsNew;
+use outlast_model::event::{ContinuedAsNew, Started, UpdateEvent};
+use outlast_model::id::{Attempt, EventId, Seq};
+use outlast_model::{Event, EventKind, Fact, Record, RunId, Timestamp};
+
+use crate::apply::Error;
+use crate::close;
+use crate::decision::Decision;
+use crate::run::{Corrupt, Run};
+
+/// The run that continues another one, with its first commit.
+#[derive(Debug)]
+pub struct Successor {
+    /// Its state.
+    pub run: Run,
+    /// What must be written together with the end of the old run.
+    pub decision: Decision,
+}
+
+/// Ends the run and begins the next one of its chain.
+pub(crate) fn continue_as_new(
+    run: &mut Run,
+    command: ContinueAsNew,
+    buffer: Vec<EventKind>,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let old = run.started().clone();
+    let now = now.max(run.last_event_time());
+    let ended = ContinuedAsNew {
+        new_run_id: RunId::derived(old.run_id, Seq(0), now.0 / 1_000),
+        workflow_type: command.workflow_type.unwrap_or(old.workflow_type.clone()),
+        queue: command.queue.unwrap_or(old.queue.clone()),
+        input: command.input,
+        run_timeout: command.run_timeout.or(old.run_timeout),
+    };
+    let request_ids = run.request_ids().cloned().collect();
+    let signals = command
+        .signals
+        .into_iter()
+        .map(|(name, input)| EventKind::Signaled {
+            name,
+            input,
+            request_id: None,
+        });
+    let carried = signals
+        .chain(buffer.into_iter().filter(is_carried))
+        .collect();
+    let successor = begin(&old, &ended, request_ids, carried, now)?;
+    close::close(
+        run,
+        decision,
+        EventKind::ContinuedAsNew(Box::new(ended)),
+        now,
+    )?;
+    decision.successor = Some(Box::new(successor));
+    Ok(())
+}
+
+fn begin(
+    old: &Started,
+    ended: &ContinuedAsNew,
+    request_ids: Vec<outlast_model::RequestId>,
+    carried: Vec<EventKind>,
+    now: Timestamp,
+) -> Result<Successor, Corrupt> {
+    let started = Started {
+        workflow_id: old.workflow_id.clone(),
+        run_id: ended.new_run_id,
+        workflow_type: ended.workflow_type.clone(),
+        queue: ended.queue.clone(),
+        input: ended.input.clone(),
+        request_id: None,
+        run_timeout: ended.run_timeout,
+        parent: old.parent.clone(),
+        first_run_id: Some(old.chain()),
+        continued_from: Some(old.run_id),
+    };
+    let first = Event {
+        id: EventId(1),
+        time: now,
+        kind: EventKind::Started(Box::new(started)),
+    };
+    let mut run = Run::from_first(&first)?;
+    let mut decision = Decision::default();
+    decision.records.push(Record::Event(first));
+    if !request_ids.is_empty() {
+        decision.fact(&mut run, Fact::Inherited { request_ids })?;
+    }
+    for kind in carried {
+        decision.event(&mut run, kind, now)?;
+    }
+    let attempt = Attempt::FIRST;
+    decision.event(&mut run, EventKind::TaskScheduled { attempt }, now)?;
+    Ok(Successor { run, decision })
+}
+
+/// Messages go on to the new run; outcomes of the old run's operations have no meaning there.
+fn is_carried(kind: &EventKind) -> bool {
+    matches!(
+        kind,
+        EventKind::Signaled { .. }
+            | EventKind::CancelRequested { .. }
+            | EventKind::Update(UpdateEvent::Admitted(_))
+    )
+}
