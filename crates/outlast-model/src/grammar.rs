@@ -3,20 +3,23 @@
 //! ```text
 //!   history  = Started { stimulus | task | attempt } [Terminated | TimedOut]
 //!   task     = TaskScheduled { stimulus | attempt } TaskStarted ( TaskFailed | turn )
-//!   turn     = TaskCompleted { command } [Completed | Failed | Canceled]
+//!   turn     = TaskCompleted { command } [Completed | Failed | Canceled | ContinuedAsNew]
 //!   attempt  = ActivityStarted ( ActivityCompleted | ActivityFailed | ActivityTimedOut
 //!                              | ActivityCanceled )
 //! ```
 //!
-//! And every operation is asked for once, ends at most once, and only after it was asked for.
+//! And every operation lives by a small grammar of its own, in `operation.rs`.
+//!
 //! Every history that any test produces goes through [`check`]: a rule that the engine breaks
 //! shows here first, named, and not as a strange replay much later.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+mod operation;
 
 use crate::event::{Event, EventKind, Role};
-use crate::id::{Attempt, EventId, RequestId, Seq};
+use crate::id::{Attempt, EventId, Seq};
 use crate::time::Timestamp;
+
+use operation::Operations;
 
 /// The first event that cannot be where it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +79,7 @@ pub enum Rule {
     #[error("the operation has ended before")]
     OutcomeTwice,
     /// A cancel is asked for once.
-    #[error("the activity was asked to stop before")]
+    #[error("the operation was asked to stop before")]
     CancelTwice,
     /// Nothing is cancelled by itself.
     #[error("the activity was never asked to stop")]
@@ -84,6 +87,33 @@ pub enum Rule {
     /// Requests have their effect once.
     #[error("the request had its effect before")]
     RequestTwice,
+    /// A child starts once, or does not.
+    #[error("the child has started, or could not be started, before")]
+    ChildStartTwice,
+    /// What never ran has no outcome.
+    #[error("a child ends after it has started")]
+    ChildNotStarted,
+    /// An update waits for workflow code once.
+    #[error("the update was admitted before")]
+    AdmittedTwice,
+    /// An update that runs no longer waits.
+    #[error("an update is admitted before it is accepted")]
+    AdmittedLate,
+    /// An update passes its validator once.
+    #[error("the update was accepted before")]
+    AcceptedTwice,
+    /// Only an update that runs completes.
+    #[error("an update completes after it was accepted")]
+    NeverAccepted,
+    /// Replay needs the request.
+    #[error("the request of an accepted update is in UpdateAdmitted before it, else in its event")]
+    UpdateRequest,
+    /// Replay needs the place of the request.
+    #[error("an accepted update came in behind an event before the start of its task")]
+    UpdateBehind,
+    /// A change of the code is recorded once.
+    #[error("the patch was recorded before")]
+    PatchTwice,
 }
 
 /// Checks a whole history.
@@ -113,10 +143,7 @@ struct Reader {
     task: Task,
     last: EventId,
     time: Timestamp,
-    activities: BTreeMap<Seq, Activity>,
-    timers: BTreeMap<Seq, Operation>,
-    steps: BTreeSet<Seq>,
-    requests: BTreeSet<RequestId>,
+    operations: Operations,
 }
 
 /// Where in the grammar the next event stands.
@@ -163,18 +190,6 @@ enum Part {
     Stimulus,
 }
 
-#[derive(Clone, Copy)]
-struct Activity {
-    state: Operation,
-    is_cancel_requested: bool,
-}
-
-#[derive(Clone, Copy)]
-enum Operation {
-    Pending,
-    Ended,
-}
-
 impl Reader {
     fn read(&mut self, event: &Event) -> Result<(), Rule> {
         if event.id.0 != self.last.0.saturating_add(1) {
@@ -187,7 +202,7 @@ impl Reader {
         let part = part(&event.kind);
         self.place = next_place(self.place, part)?;
         self.task = next_task(self.task, part)?;
-        self.operation(&event.kind)
+        self.operations.read(event)
     }
 
     /// What is written together is there together.
@@ -198,103 +213,6 @@ impl Reader {
             Place::Attempt(_) => Err(Rule::AttemptOutcome),
             Place::Open | Place::Commands | Place::Closed => Ok(()),
         }
-    }
-
-    fn operation(&mut self, kind: &EventKind) -> Result<(), Rule> {
-        match kind {
-            EventKind::ActivityScheduled(scheduled) => self.schedule_activity(scheduled.seq),
-            EventKind::ActivityStarted { seq, .. } => self.pending_activity(*seq).map(|_| ()),
-            EventKind::ActivityCompleted { seq, .. }
-            | EventKind::ActivityFailed { seq, .. }
-            | EventKind::ActivityTimedOut { seq, .. } => self.end_activity(*seq),
-            EventKind::ActivityCancelRequested { seq } => self.request_cancel(*seq),
-            EventKind::ActivityCanceled { seq, .. } => self.cancel_activity(*seq),
-            EventKind::TimerStarted { seq, .. } => self.start_timer(*seq),
-            EventKind::TimerFired { seq } | EventKind::TimerCanceled { seq } => {
-                self.end_timer(*seq)
-            }
-            EventKind::StepRecorded(step) => self.record_step(step.seq),
-            EventKind::CancelRequested { request_id, .. }
-            | EventKind::Signaled { request_id, .. } => self.request(request_id.as_ref()),
-            EventKind::Started(_)
-            | EventKind::Completed { .. }
-            | EventKind::Failed { .. }
-            | EventKind::TimedOut
-            | EventKind::TaskScheduled { .. }
-            | EventKind::TaskStarted
-            | EventKind::TaskCompleted
-            | EventKind::TaskFailed { .. }
-            | EventKind::Canceled
-            | EventKind::Terminated { .. }
-            | EventKind::ContinuedAsNew(_)
-            | EventKind::Child(_)
-            | EventKind::External(_)
-            | EventKind::Update(_)
-            | EventKind::Patched { .. } => Ok(()),
-        }
-    }
-
-    fn schedule_activity(&mut self, seq: Seq) -> Result<(), Rule> {
-        let activity = Activity {
-            state: Operation::Pending,
-            is_cancel_requested: false,
-        };
-        let earlier = self.activities.insert(seq, activity);
-        earlier.is_none().then_some(()).ok_or(Rule::SeqTwice)
-    }
-
-    fn pending_activity(&mut self, seq: Seq) -> Result<&mut Activity, Rule> {
-        let activity = self.activities.get_mut(&seq).ok_or(Rule::NeverScheduled)?;
-        match activity.state {
-            Operation::Pending => Ok(activity),
-            Operation::Ended => Err(Rule::OutcomeTwice),
-        }
-    }
-
-    fn end_activity(&mut self, seq: Seq) -> Result<(), Rule> {
-        self.pending_activity(seq)?.state = Operation::Ended;
-        Ok(())
-    }
-
-    fn request_cancel(&mut self, seq: Seq) -> Result<(), Rule> {
-        let activity = self.pending_activity(seq)?;
-        if activity.is_cancel_requested {
-            return Err(Rule::CancelTwice);
-        }
-        activity.is_cancel_requested = true;
-        Ok(())
-    }
-
-    fn cancel_activity(&mut self, seq: Seq) -> Result<(), Rule> {
-        let activity = self.pending_activity(seq)?;
-        if !activity.is_cancel_requested {
-            return Err(Rule::CanceledUnasked);
-        }
-        activity.state = Operation::Ended;
-        Ok(())
-    }
-
-    fn start_timer(&mut self, seq: Seq) -> Result<(), Rule> {
-        let earlier = self.timers.insert(seq, Operation::Pending);
-        earlier.is_none().then_some(()).ok_or(Rule::SeqTwice)
-    }
-
-    fn end_timer(&mut self, seq: Seq) -> Result<(), Rule> {
-        match self.timers.insert(seq, Operation::Ended) {
-            Some(Operation::Pending) => Ok(()),
-            Some(Operation::Ended) => Err(Rule::OutcomeTwice),
-            None => Err(Rule::NeverScheduled),
-        }
-    }
-
-    fn record_step(&mut self, seq: Seq) -> Result<(), Rule> {
-        let is_new = self.steps.insert(seq);
-        is_new.then_some(()).ok_or(Rule::SeqTwice)
-    }
-
-    fn request(&mut self, id: Option<&RequestId>) -> Result<(), Rule> {
-        let is_new = id.is_none_or(|id| self.requests.insert(id.clone()));
-        is_new.then_some(()).ok_or(Rule::RequestTwice)
     }
 }
 

@@ -38,6 +38,9 @@ fn start() -> Instance {
         input: Payload::null(),
         request_id: None,
         run_timeout: None,
+        parent: None,
+        first_run_id: None,
+        continued_from: None,
     };
     let mut first = activation(vec![Job::Initialize(Box::new(started))]);
     first.is_replaying = true;

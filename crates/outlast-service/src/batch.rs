@@ -53,7 +53,7 @@ impl Batch {
                 Effect::StartActivity(_) => outlet.return_slot(AttemptKind::Activity),
                 Effect::StartStep(_) => outlet.return_slot(AttemptKind::Step),
                 stop @ Effect::Stop(..) => outlet.release(vec![stop]),
-                Effect::Closed(_) => {}
+                Effect::Closed(_) | Effect::Update(..) => {}
             }
         }
         for (_, ack) in self.acks {

@@ -45,7 +45,9 @@ impl<E> CallError<E> {
             FailureKind::Canceled { .. } => Self::Cancelled(trace),
             FailureKind::Timeout { .. } => Self::TimedOut(trace),
             FailureKind::Terminated => Self::Terminated(trace),
-            FailureKind::Server { .. } | FailureKind::Activity { .. } => Self::Other(trace),
+            FailureKind::Server { .. }
+            | FailureKind::Activity { .. }
+            | FailureKind::Child { .. } => Self::Other(trace),
             FailureKind::Application { type_name, .. } => match type_name.as_str() {
                 type_name::PANIC => Self::Panicked(trace),
                 type_name::NOT_REGISTERED => Self::NotRegistered(trace),

@@ -80,7 +80,7 @@ impl Outlet for Door {
             Effect::StartActivity(task) => Some(Dispatch::Activity(task)),
             Effect::StartStep(task) => Some(Dispatch::Step(task)),
             Effect::Stop(token, reason) => Some(Dispatch::Stop(token, reason)),
-            Effect::Closed(_) => None,
+            Effect::Closed(_) | Effect::Update(..) => None,
         });
         if let Some(worker) = self.0.upgrade() {
             worker.dispatch(work.collect());

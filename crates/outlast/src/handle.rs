@@ -144,6 +144,11 @@ pub(crate) fn read_outcome<T: Data, E: IntoFailure>(
             };
             FailureTrace::new(kind, "the run took longer than its run timeout")
         }
+        // Results follow the chain; only one that was cut off ends here.
+        RunOutcome::ContinuedAsNew(next) => FailureTrace::application(
+            type_name::NOT_FOUND,
+            format!("the run went on as {next}, which is not there"),
+        ),
     };
     let origin = format!("workflow {workflow_type} ({workflow_id})");
     Err(CallError::observe::<E>(Trace::of(origin, failure)))

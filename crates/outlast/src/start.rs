@@ -74,6 +74,7 @@ impl Draft {
             conflict: self.conflict,
             reuse: self.reuse,
             run_timeout: self.run_timeout,
+            parent: None,
         };
         Ok((self.app, request))
     }

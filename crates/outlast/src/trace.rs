@@ -137,6 +137,7 @@ fn label(kind: &FailureKind) -> String {
         FailureKind::Terminated => " [terminated]".into(),
         FailureKind::Server { .. } => " [server]".into(),
         FailureKind::Activity { retry_state, .. } => format!(" [{}]", why_no_more(*retry_state)),
+        FailureKind::Child { workflow_id, .. } => format!(" [child {workflow_id}]"),
     }
 }
 

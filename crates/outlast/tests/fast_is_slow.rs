@@ -103,6 +103,7 @@ impl Bench {
             conflict: ConflictPolicy::Fail,
             reuse: ReusePolicy::AllowDuplicate,
             run_timeout: None,
+            parent: None,
         };
         self.accept(Mail::Start {
             request: Box::new(request),

@@ -67,6 +67,9 @@ fn run_kind() -> BoxedStrategy<EventKind> {
                 input,
                 request_id: request_id.map(|r| r.as_str().into()),
                 run_timeout,
+                parent: None,
+                first_run_id: None,
+                continued_from: None,
             }))
         }),
         payload().prop_map(|result| EventKind::Completed { result }),

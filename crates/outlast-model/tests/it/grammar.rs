@@ -1,5 +1,7 @@
 //! One bad history per rule, and the shapes that must pass.
 
+mod between;
+
 use outlast_model::EventKind::{self, TaskCompleted, TaskStarted};
 use outlast_model::grammar::{Rule, check};
 use outlast_model::{EventId, Timestamp};

@@ -121,6 +121,16 @@ fn an_open_timer_is_looked_at_every_minute() {
     assert_eq!(limits::REARM, Duration::from_mins(1));
 }
 
+#[test]
+fn a_run_has_at_most_1000_updates_in_flight() {
+    assert_eq!(limits::UPDATES_IN_FLIGHT, 1_000);
+}
+
+#[test]
+fn the_newest_20_notes_of_a_run_are_kept() {
+    assert_eq!(limits::NOTES, 20);
+}
+
 /// A limit without an assertion above would be a limit nobody decided.
 #[test]
 fn no_limit_is_forgotten() {

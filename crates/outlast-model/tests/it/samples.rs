@@ -1,15 +1,27 @@
-//! One value of every kind of event and fact, with every field filled in.
+//! One value of every kind of event, fact and post, with every field filled in.
+
+mod between;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outlast_model::event::{ActivityScheduled, Site, Started, StepRecorded, TaskFailedCause};
+use outlast_model::event::{
+    ActivityScheduled, CancelOf, Site, Started, StepRecorded, TaskFailedCause,
+};
 use outlast_model::failure::RetryState;
 use outlast_model::payload::Encoding;
 use outlast_model::{
     ActivityOptions, Attempt, CancelMode, Epoch, Event, EventId, EventKind, Fact, Failure,
     FailureKind, Incarnation, Payload, Resolution, RetryPolicy, RunId, Seq, StepOptions,
     TimeoutKind, Timestamp,
+};
+
+pub(crate) use between::{
+    admitted_update_accepted, cancel_delivered, cancel_failed, cancel_initiated, child_canceled,
+    child_completed, child_failed, child_initiated, child_start_failed, child_started,
+    child_terminated, child_timed_out, continued_as_new, continued_child, every_post, patched,
+    signal_delivered, signal_failed, signal_initiated, update_accepted, update_admitted,
+    update_completed, update_failed,
 };
 
 /// When the samples begin.
@@ -54,16 +66,28 @@ pub(crate) fn deep_failure() -> Failure {
         .caused_by(Failure::new(cause, "card declined").at("src/pay.rs:7"))
 }
 
-pub(crate) fn started() -> EventKind {
-    EventKind::Started(Box::new(Started {
+/// A run that nobody but a client started.
+fn start() -> Started {
+    Started {
         workflow_id: "order-7".into(),
-        run_id: RunId(0x0192_0000_0000_7000_8000_0000_0000_0001),
+        run_id: run_id(1),
         workflow_type: "checkout".into(),
         queue: "orders".into(),
         input: json("{\"item\":\"pen\"}"),
         request_id: Some("req-1".into()),
         run_timeout: Some(Duration::from_secs(3_600)),
-    }))
+        parent: None,
+        first_run_id: None,
+        continued_from: None,
+    }
+}
+
+pub(crate) fn run_id(number: u128) -> RunId {
+    RunId(0x0192_0000_0000_7000_8000_0000_0000_0000 + number)
+}
+
+pub(crate) fn started() -> EventKind {
+    EventKind::Started(Box::new(start()))
 }
 
 pub(crate) fn retry_policy() -> RetryPolicy {
@@ -250,6 +274,25 @@ pub(crate) fn every_kind() -> Vec<EventKind> {
         step_completed(1),
         signaled("req-2"),
         terminated(),
+        continued_as_new(),
+        child_initiated(1),
+        child_start_failed(1),
+        child_started(1),
+        child_completed(1),
+        child_failed(1),
+        child_canceled(1),
+        child_timed_out(1),
+        child_terminated(1),
+        cancel_initiated(CancelOf::External(Seq(1))),
+        cancel_failed(CancelOf::External(Seq(1))),
+        cancel_delivered(CancelOf::Child(Seq(1))),
+        signal_initiated(1),
+        signal_failed(1),
+        signal_delivered(1),
+        update_accepted("u-1", 3),
+        update_completed("u-1"),
+        update_admitted("u-1"),
+        patched("eu-tax"),
     ]
 }
 
@@ -315,5 +358,16 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         Fact::Unblocked,
         Fact::EpochRaised { epoch: Epoch(2) },
         Fact::SliceDisarmed,
+        Fact::Inherited {
+            request_ids: vec!["req-1".into(), "req-2".into()],
+        },
+        Fact::Noted {
+            notes: vec!["signal handler audit failed: no room".into()],
+            unhandled_signals: 2,
+        },
+        Fact::UpdateRejected {
+            id: "u-1".into(),
+            failure: failure(),
+        },
     ]
 }

@@ -70,6 +70,9 @@ impl Backend {
             input: Payload::null(),
             request_id: None,
             run_timeout: None,
+            parent: None,
+            first_run_id: None,
+            continued_from: None,
         })));
         backend
     }
@@ -208,13 +211,17 @@ impl Backend {
             workflow_type: "flow".into(),
             activation,
             history,
+            queries: Vec::new(),
         };
         let (flow, foreign) = (Rc::clone(&self.flow), self.foreign.clone());
         let (instance, answer) = run_task(instance, &task, &*flow, &foreign, watch, self.checks);
         self.instance = instance;
         self.write(EventKind::TaskStarted);
         match answer {
-            TaskAnswer::Completed { commands } => self.completed(&task.activation.jobs, commands),
+            TaskAnswer::Completed { commands, .. } => {
+                self.completed(&task.activation.jobs, commands)
+            }
+            TaskAnswer::Queried(_) => Vec::new(),
             TaskAnswer::Failed { cause, failure } => {
                 assert!(self.instance.is_none(), "a failed task leaves no instance");
                 self.failed = Some(TaskFailure {
@@ -306,6 +313,7 @@ impl Backend {
             Command::CompleteWorkflow { result } => self.close(EventKind::Completed { result }),
             Command::FailWorkflow { failure } => self.close(EventKind::Failed { failure }),
             Command::CancelWorkflow => self.close(EventKind::Canceled),
+            other => panic!("{} is not written here", other.name()),
         }
     }
 
@@ -375,6 +383,7 @@ pub(crate) fn short(commands: &[Command]) -> Vec<String> {
         Command::CompleteWorkflow { .. } => "complete".into(),
         Command::FailWorkflow { failure } => format!("fail {failure}"),
         Command::CancelWorkflow => "canceled".into(),
+        other => other.name().into(),
     });
     short.collect()
 }

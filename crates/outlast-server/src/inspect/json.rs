@@ -61,6 +61,7 @@ fn outcome(outcome: &RunOutcome) -> Value {
         RunOutcome::Completed(result) => json!({ "status": status, "result": value(result) }),
         RunOutcome::Failed(failure) => json!({ "status": status, "error": failure.to_string() }),
         RunOutcome::Terminated { reason } => json!({ "status": status, "reason": reason }),
+        RunOutcome::ContinuedAsNew(next) => json!({ "status": status, "next": next.to_string() }),
         RunOutcome::Canceled | RunOutcome::TimedOut => json!({ "status": status }),
     }
 }
@@ -106,6 +107,31 @@ pub(super) fn waiting(waiting: &Waiting) -> Value {
         } => json!({
             "for": "step", "seq": seq.0, "name": name.as_str(),
             "attempt": attempt.0, "site": site.to_string(),
+        }),
+        Waiting::Child {
+            seq,
+            workflow_id,
+            run_id,
+            is_started,
+            site,
+        } => json!({
+            "for": "child", "seq": seq.0, "workflow_id": workflow_id.as_str(),
+            "run_id": run_id.to_string(), "is_started": is_started, "site": site.to_string(),
+        }),
+        Waiting::SignalExternal {
+            seq,
+            target,
+            name,
+            site,
+        } => json!({
+            "for": "signal", "seq": seq.0, "to": target.workflow_id.as_str(),
+            "name": name.as_str(), "site": site.to_string(),
+        }),
+        Waiting::CancelExternal { target, site, .. } => json!({
+            "for": "cancel", "to": target.workflow_id.as_str(), "site": site.to_string(),
+        }),
+        Waiting::Update { id, name } => json!({
+            "for": "update", "id": id.as_str(), "name": name.as_str(),
         }),
         Waiting::Task => json!({ "for": "task" }),
         Waiting::Message => json!({ "for": "message" }),

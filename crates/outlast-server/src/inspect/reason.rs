@@ -32,6 +32,10 @@ pub(super) enum Reason {
     ActivityRunning,
     /// A step runs or waits.
     Step,
+    /// Another run has to end or to answer.
+    OtherRun,
+    /// An update runs.
+    Update,
     /// Workflow code is due.
     Task,
     /// A timer is not due yet.
@@ -63,6 +67,8 @@ impl Reason {
             Self::ActivityPending => "activity-pending",
             Self::ActivityRunning => "activity-running",
             Self::Step => "step",
+            Self::OtherRun => "other-run",
+            Self::Update => "update",
             Self::Task => "task",
             Self::Timer => "timer",
             Self::Message => "message",
@@ -104,6 +110,8 @@ impl Reason {
             Self::Task => "start the process that owns the file; if it runs, check that it \
                            registers this workflow"
                 .into(),
+            Self::OtherRun => "look at the run named: `outlast why` says what keeps it".into(),
+            Self::Update => "look at what its handler waits for, above".into(),
             Self::Timer => "wait; the process that owns the file must run by then".into(),
             Self::Message => "send the signal it waits for, or cancel it".into(),
         }
@@ -243,6 +251,38 @@ fn waits(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
             Reason::Timer,
             format!("a timer was due {} ({site})", ago(*due, now)),
         ),
+        Waiting::Child {
+            workflow_id,
+            is_started,
+            site,
+            ..
+        } => {
+            let state = if *is_started {
+                "runs"
+            } else {
+                "is being started"
+            };
+            (
+                Reason::OtherRun,
+                format!("its child {workflow_id} {state} ({site})"),
+            )
+        }
+        Waiting::SignalExternal {
+            target, name, site, ..
+        } => (
+            Reason::OtherRun,
+            format!(
+                "signal {name} is on its way to {} ({site})",
+                target.workflow_id
+            ),
+        ),
+        Waiting::CancelExternal { target, site, .. } => (
+            Reason::OtherRun,
+            format!("a cancel is on its way to {} ({site})", target.workflow_id),
+        ),
+        Waiting::Update { id, name } => {
+            (Reason::Update, format!("update {name} ({id}) is not done"))
+        }
         Waiting::Task => (
             Reason::Task,
             "its code has something to see and has not run yet".into(),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use outlast_model::event::{ChildEvent, ExternalEvent, UpdateEvent, UpdateOutcome};
 use outlast_model::view::{Description, RunOutcome};
 use outlast_model::{Event, EventKind, Timestamp};
 
@@ -76,6 +77,7 @@ fn head(run: &Description, now: Timestamp) -> String {
         }
         Some(RunOutcome::Failed(failure)) => lines.push(format!("  error    {failure}")),
         Some(RunOutcome::Terminated { reason }) => lines.push(format!("  reason   {reason}")),
+        Some(RunOutcome::ContinuedAsNew(next)) => lines.push(format!("  next     {next}")),
         Some(RunOutcome::Canceled | RunOutcome::TimedOut) | None => {}
     }
     lines.join("\n") + "\n"
@@ -129,11 +131,60 @@ fn details(kind: &EventKind) -> String {
             reason.clone()
         }
         EventKind::Completed { result } => text::value(result),
+        EventKind::ContinuedAsNew(ended) => format!("as {}", ended.new_run_id),
+        EventKind::Patched { id, site, .. } => format!("patch {id:?} ({site})"),
+        EventKind::Child(event) => child(event),
+        EventKind::External(event) => external(event),
+        EventKind::Update(event) => update(event),
         EventKind::TaskScheduled { attempt } if attempt.0 > 1 => format!("attempt {attempt}"),
         EventKind::TaskScheduled { .. }
         | EventKind::TimedOut
         | EventKind::TaskStarted
         | EventKind::TaskCompleted
         | EventKind::Canceled => String::new(),
+    }
+}
+
+fn child(event: &ChildEvent) -> String {
+    let seq = event.seq();
+    match event {
+        ChildEvent::Initiated(c) => {
+            format!(
+                "#{seq} {} as {} ({})",
+                c.workflow_type, c.workflow_id, c.site
+            )
+        }
+        ChildEvent::StartFailed { cause, .. } => format!("#{seq} {cause:?}"),
+        ChildEvent::Started { run_id, .. } => format!("#{seq} run {run_id}"),
+        ChildEvent::Completed { result, .. } => format!("#{seq} {}", text::value(result)),
+        ChildEvent::Failed { failure, .. } => format!("#{seq} {failure}"),
+        ChildEvent::Canceled { .. }
+        | ChildEvent::TimedOut { .. }
+        | ChildEvent::Terminated { .. } => format!("#{seq}"),
+    }
+}
+
+fn external(event: &ExternalEvent) -> String {
+    match event {
+        ExternalEvent::CancelInitiated(c) => format!("to {} ({})", c.target.workflow_id, c.site),
+        ExternalEvent::CancelFailed { cause, .. } => format!("{cause:?}"),
+        ExternalEvent::CancelDelivered { .. } => String::new(),
+        ExternalEvent::SignalInitiated(s) => format!(
+            "#{} {} to {} ({})",
+            s.seq, s.name, s.target.workflow_id, s.site
+        ),
+        ExternalEvent::SignalFailed { seq, cause } => format!("#{seq} {cause:?}"),
+        ExternalEvent::SignalDelivered { seq } => format!("#{seq}"),
+    }
+}
+
+fn update(event: &UpdateEvent) -> String {
+    match event {
+        UpdateEvent::Admitted(request) => format!("{} {}", request.name, request.id),
+        UpdateEvent::Accepted(accepted) => accepted.id.to_string(),
+        UpdateEvent::Completed { id, outcome } => match outcome {
+            UpdateOutcome::Completed(result) => format!("{id} {}", text::value(result)),
+            UpdateOutcome::Failed(failure) => format!("{id} {failure}"),
+        },
     }
 }

@@ -125,7 +125,7 @@ impl Shard {
             let kind = match effect {
                 Effect::StartActivity(task) => task.token.kind,
                 Effect::StartStep(task) => task.token.kind,
-                Effect::Stop(..) | Effect::Closed(_) => continue,
+                Effect::Stop(..) | Effect::Closed(_) | Effect::Update(..) => continue,
             };
             self.parts.outlet.return_slot(kind);
             self.attempts_out = self.attempts_out.saturating_sub(1);

@@ -3,6 +3,7 @@
 use outlast_engine::{Input, Run};
 use outlast_model::event::TaskFailedCause;
 use outlast_model::job::Activation;
+use outlast_model::post::PostBody;
 use outlast_model::task::{RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::{Command, Epoch, Event, Failure, Timestamp, limits};
 
@@ -325,8 +326,18 @@ fn is_current(entry: &Entry, epoch: Epoch) -> bool {
 
 fn is_message(input: &Input) -> bool {
     match input {
-        Input::Signal { .. } | Input::Cancel { .. } => true,
-        Input::Terminate { .. }
+        Input::Signal { .. } | Input::Cancel { .. } | Input::Update { .. } => true,
+        Input::Post(post) => match &post.body {
+            PostBody::Signal { .. } | PostBody::Cancel { .. } => true,
+            PostBody::StartChild(_)
+            | PostBody::Terminate { .. }
+            | PostBody::ChildStarted { .. }
+            | PostBody::ChildEnded { .. }
+            | PostBody::SignalDelivered { .. }
+            | PostBody::CancelDelivered { .. } => false,
+        },
+        Input::Admit
+        | Input::Terminate { .. }
         | Input::Outcome(_)
         | Input::Heartbeat { .. }
         | Input::Due

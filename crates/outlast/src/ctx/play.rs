@@ -45,6 +45,9 @@ impl Play {
             input: payload(input),
             request_id: None,
             run_timeout: None,
+            parent: None,
+            first_run_id: None,
+            continued_from: None,
         };
         let mut play = Self {
             program,
@@ -75,6 +78,7 @@ impl Play {
                 jobs,
             },
             history: None,
+            queries: Vec::new(),
         };
         let foreign: ForeignWake = Arc::new(|run| panic!("a foreign wake of {run}"));
         let instance = self.instance.take();
@@ -89,7 +93,8 @@ impl Play {
         );
         self.instance = instance;
         (self.commands, self.failure) = match answer {
-            TaskAnswer::Completed { commands } => (commands, None),
+            TaskAnswer::Completed { commands, .. } => (commands, None),
+            TaskAnswer::Queried(_) => (Vec::new(), None),
             TaskAnswer::Failed { failure, .. } => (Vec::new(), Some(failure)),
         };
         self
@@ -169,5 +174,14 @@ fn describe(command: &Command) -> String {
         Command::CompleteWorkflow { result } => format!("complete {}", text(result)),
         Command::FailWorkflow { failure } => format!("fail: {failure}"),
         Command::CancelWorkflow => "cancelled".into(),
+        Command::StartChild(_)
+        | Command::CancelChild { .. }
+        | Command::SignalExternal(_)
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::ContinueAsNew(_) => command.name().into(),
     }
 }

@@ -50,7 +50,13 @@ fn describe_says_what_a_run_waits_for() {
             }
             Waiting::Timer { .. } => "timer".into(),
             Waiting::Step { name, .. } => format!("step {name}"),
-            Waiting::ActivityPending { .. } | Waiting::Task | Waiting::Message => {
+            Waiting::ActivityPending { .. }
+            | Waiting::Child { .. }
+            | Waiting::SignalExternal { .. }
+            | Waiting::CancelExternal { .. }
+            | Waiting::Update { .. }
+            | Waiting::Task
+            | Waiting::Message => {
                 format!("unexpected {w:?}")
             }
         };

@@ -348,7 +348,8 @@ fn diary_of(outcome: Option<RunOutcome>) -> Option<Diary> {
         RunOutcome::Failed(_)
         | RunOutcome::Canceled
         | RunOutcome::Terminated { .. }
-        | RunOutcome::TimedOut => None,
+        | RunOutcome::TimedOut
+        | RunOutcome::ContinuedAsNew(_) => None,
     }
 }
 

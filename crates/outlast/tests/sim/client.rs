@@ -108,6 +108,7 @@ impl Simulation {
                 ReusePolicy::RejectDuplicate,
                 ReusePolicy::UseExisting,
             ]),
+            parent: None,
             run_timeout: rng
                 .chance(15)
                 .then(|| Duration::from_secs(rng.range(10, 4_000))),

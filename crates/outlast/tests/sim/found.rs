@@ -211,6 +211,7 @@ fn request(id: &str, body: Vec<Node>) -> StartRequest {
         conflict: ConflictPolicy::Fail,
         reuse: ReusePolicy::AllowDuplicate,
         run_timeout: None,
+        parent: None,
     }
 }
 

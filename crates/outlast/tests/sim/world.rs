@@ -275,6 +275,7 @@ impl Outlet for Ramp {
                     }
                 }
                 Effect::Closed(_) => self.world.desk.violation("Closed left the service"),
+                Effect::Update(..) => self.world.desk.violation("Update left the service"),
             }
         }
     }

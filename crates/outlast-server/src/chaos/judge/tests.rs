@@ -97,6 +97,9 @@ fn started() -> EventKind {
         input: Payload::null(),
         request_id: None,
         run_timeout: None,
+        parent: None,
+        first_run_id: None,
+        continued_from: None,
     }))
 }
 

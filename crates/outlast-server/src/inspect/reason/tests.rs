@@ -38,6 +38,8 @@ fn description(waiting: Vec<Waiting>, cause: Option<TaskFailedCause>) -> Descrip
         outcome: None,
         waiting,
         trouble,
+        notes: Vec::new(),
+        unhandled_signals: 0,
     }
 }
 
