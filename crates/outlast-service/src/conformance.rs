@@ -142,6 +142,7 @@ pub fn start(run: u64, commit: u64, workflow_id: &str) -> Commit {
         workflow_type: "checkout".into(),
         queue: "default".into(),
         started: Timestamp(1_000_000 + run),
+        first_run: None,
         state,
     };
     Commit {
@@ -151,6 +152,9 @@ pub fn start(run: u64, commit: u64, workflow_id: &str) -> Commit {
         row,
         blob,
         snapshot: None,
+        posts: Vec::new(),
+        taken: Vec::new(),
+        is_joined: false,
     }
 }
 
@@ -169,6 +173,8 @@ pub fn follow(last: &Commit, commit: u64) -> Commit {
     next.row.state.attention = Attention::ATTEMPTS;
     next.blob = blob;
     next.snapshot = None;
+    next.posts = Vec::new();
+    next.taken = Vec::new();
     next
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use outlast_model::event::EventKind;
 use outlast_model::id::{RunId, Version, WorkflowId};
 use outlast_model::planted::{Bug, is_planted};
+use outlast_model::post::PostNo;
 use outlast_model::record::{self, Fact, Record};
 use outlast_model::task::RunNo;
 use outlast_model::view::ListFilter;
@@ -198,6 +199,15 @@ impl<S: Store> Store for FaultyStore<S> {
                 dead
             }
             Fate::Fault(Fault::After) => self.commit_lying(group).and(dead),
+        }
+    }
+
+    fn forget(&self, posts: &[PostNo]) -> Result<(), CommitError> {
+        match self.alive() {
+            Ok(inner) => inner.forget(posts),
+            Err(_) => Err(CommitError::Failed {
+                reason: DEAD.to_owned(),
+            }),
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use outlast_engine::describe;
 use outlast_model::id::{RunId, WorkflowId};
+use outlast_model::post::PostNo;
 use outlast_model::task::RunNo;
 use outlast_model::view::{Description, ListFilter, RunRef, Summary};
 use outlast_model::{Event, Refusal};
@@ -171,6 +172,12 @@ impl Store for View {
     }
 
     fn commit(&self, _: &[Commit]) -> Result<(), CommitError> {
+        Err(CommitError::Failed {
+            reason: LOOKS_ONLY.into(),
+        })
+    }
+
+    fn forget(&self, _: &[PostNo]) -> Result<(), CommitError> {
         Err(CommitError::Failed {
             reason: LOOKS_ONLY.into(),
         })

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outlast_model::id::{RunId, Version, WorkflowId};
 use outlast_model::planted::{Bug, is_planted};
+use outlast_model::post::PostNo;
 use outlast_model::task::RunNo;
 use outlast_model::view::ListFilter;
 
@@ -32,6 +33,8 @@ struct Data {
     snapshots: BTreeMap<RunNo, Snapshot>,
     by_workflow: BTreeMap<WorkflowId, BTreeSet<RunNo>>,
     by_run: BTreeMap<RunId, RunNo>,
+    posts: BTreeMap<PostNo, Vec<u8>>,
+    last_post: PostNo,
 }
 
 /// Whether commits are taken.
@@ -94,6 +97,12 @@ impl Store for MemoryStore {
             last_run: data.rows.keys().next_back().copied().unwrap_or_default(),
             last_commit: data.blobs.keys().next_back().copied().unwrap_or_default(),
             was_clean,
+            posts: data
+                .posts
+                .iter()
+                .map(|(no, post)| (*no, post.clone()))
+                .collect(),
+            last_post: data.last_post,
         })
     }
 
@@ -118,6 +127,14 @@ impl Store for MemoryStore {
                 Err(error)
             }
         }
+    }
+
+    fn forget(&self, posts: &[PostNo]) -> Result<(), CommitError> {
+        let mut data = self.data();
+        posts.iter().for_each(|post| {
+            data.posts.remove(post);
+        });
+        Ok(())
     }
 
     fn load(&self, run: RunNo) -> Result<Loaded, ReadError> {
@@ -270,6 +287,13 @@ impl Data {
             },
         );
         self.put_snapshot(commit);
+        for (no, post) in &commit.posts {
+            self.posts.insert(*no, post.clone());
+            self.last_post = self.last_post.max(*no);
+        }
+        for no in &commit.taken {
+            self.posts.remove(no);
+        }
     }
 
     fn put_snapshot(&mut self, commit: &Commit) {

@@ -6,6 +6,7 @@
 //! run: ids, status, the next due time.
 
 use outlast_model::id::{Epoch, QueueName, RunId, Version, WorkflowId, WorkflowType};
+use outlast_model::post::PostNo;
 use outlast_model::task::RunNo;
 use outlast_model::view::ListFilter;
 use outlast_model::{Status, Timestamp};
@@ -29,6 +30,8 @@ pub struct RunRow {
     pub queue: QueueName,
     /// When it began.
     pub started: Timestamp,
+    /// The first run of its chain, if that is another.
+    pub first_run: Option<RunId>,
     /// What changes with each commit.
     pub state: RowState,
 }
@@ -113,6 +116,14 @@ pub struct Commit {
     pub blob: Vec<u8>,
     /// The run's state after this commit, framed; a cache.
     pub snapshot: Option<Vec<u8>>,
+    /// What the run says to others: kept until a commit takes it.
+    pub posts: Vec<(PostNo, Vec<u8>)>,
+    /// What others said to it and had its effect in this commit. One that is not there any more
+    /// is no conflict.
+    pub taken: Vec<PostNo>,
+    /// Written together with the commit before it in the group, or not at all: a run and the one
+    /// that continues it.
+    pub is_joined: bool,
 }
 
 /// A run as the store has it.
@@ -137,6 +148,10 @@ pub struct Boot {
     pub last_commit: CommitNo,
     /// Whether the last owner closed the store in order.
     pub was_clean: bool,
+    /// What runs said to others and nobody took, oldest first.
+    pub posts: Vec<(PostNo, Vec<u8>)>,
+    /// The highest number of a post that may be in use.
+    pub last_post: PostNo,
 }
 
 /// Why a group of commits was not written. One variant per remedy.
@@ -226,6 +241,13 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     fn list(&self, filter: &ListFilter) -> Result<Vec<RunRow>, ReadError>;
+
+    /// Forgets posts that nobody will take: their run is gone and they ask for no answer. Need not
+    /// be durable: one that comes back is forgotten again.
+    ///
+    /// # Errors
+    /// As [`commit`](Store::commit).
+    fn forget(&self, posts: &[PostNo]) -> Result<(), CommitError>;
 
     /// After [`CommitError::Failed`]: closes everything and opens it again.
     ///

@@ -8,9 +8,11 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use outlast_model::event::Event;
-use outlast_model::start::{StartReply, StartRequest};
-use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::event::{Event, UpdateRequest};
+use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::task::{
+    AttemptOutcome, AttemptToken, Query, TaskAnswer, TaskToken, WorkflowTask,
+};
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
 use outlast_model::{Failure, Payload, Refusal, RequestId, RunId, SignalName};
 
@@ -97,6 +99,32 @@ pub trait ClientPort: Send + Sync {
         input: Payload,
         request_id: Option<RequestId>,
     ) -> Answer<()>;
+
+    /// Starts a run with a message that its code sees first, or sends it to the open run that the
+    /// request's conflict policy chose. One commit: both or neither.
+    fn signal_with_start(
+        &self,
+        request: StartRequest,
+        name: SignalName,
+        input: Payload,
+        request_id: Option<RequestId>,
+    ) -> Answer<StartReply>;
+
+    /// Asks something of a run and waits until it has come this far. The same id again is the same
+    /// update: it is not done twice, and its answer is known for as long as the run is.
+    fn update(&self, run: RunRef, update: UpdateRequest, stage: UpdateStage)
+    -> Answer<UpdateReply>;
+
+    /// As `signal_with_start`, for an update.
+    fn update_with_start(
+        &self,
+        request: StartRequest,
+        update: UpdateRequest,
+        stage: UpdateStage,
+    ) -> Answer<(StartReply, UpdateReply)>;
+
+    /// Asks about the settled state of a run, open or ended; changes nothing.
+    fn query(&self, run: RunRef, query: Query) -> Answer<Payload>;
 
     /// Asks a run to stop.
     fn cancel(&self, run: RunRef, reason: String, request_id: Option<RequestId>) -> Answer<()>;

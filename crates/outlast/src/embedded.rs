@@ -6,8 +6,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use outlast_engine::Effect;
-use outlast_model::start::{StartReply, StartRequest};
-use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
+use outlast_model::event::UpdateRequest;
+use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::task::{
+    AttemptKind, AttemptOutcome, AttemptToken, Query, TaskAnswer, TaskToken,
+};
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
 use outlast_model::{Event, Failure, Payload, Refusal, RequestId, RunId, SignalName};
 use outlast_service::mail::Reply;
@@ -170,6 +173,41 @@ impl ClientPort for Embedded {
         request_id: Option<RequestId>,
     ) -> Answer<()> {
         self.ask(|service, reply| service.signal(run, name, input, request_id, reply))
+    }
+
+    fn signal_with_start(
+        &self,
+        _: StartRequest,
+        _: SignalName,
+        _: Payload,
+        _: Option<RequestId>,
+    ) -> Answer<StartReply> {
+        Box::pin(std::future::ready(Err(Refusal::Unavailable {
+            reason: "not yet".into(),
+        })))
+    }
+
+    fn update(&self, _: RunRef, _: UpdateRequest, _: UpdateStage) -> Answer<UpdateReply> {
+        Box::pin(std::future::ready(Err(Refusal::Unavailable {
+            reason: "not yet".into(),
+        })))
+    }
+
+    fn update_with_start(
+        &self,
+        _: StartRequest,
+        _: UpdateRequest,
+        _: UpdateStage,
+    ) -> Answer<(StartReply, UpdateReply)> {
+        Box::pin(std::future::ready(Err(Refusal::Unavailable {
+            reason: "not yet".into(),
+        })))
+    }
+
+    fn query(&self, _: RunRef, _: Query) -> Answer<Payload> {
+        Box::pin(std::future::ready(Err(Refusal::Unavailable {
+            reason: "not yet".into(),
+        })))
     }
 
     fn cancel(&self, run: RunRef, reason: String, request_id: Option<RequestId>) -> Answer<()> {

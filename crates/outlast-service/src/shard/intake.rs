@@ -383,6 +383,7 @@ fn new_row(no: RunNo, request: &StartRequest, now: Timestamp) -> RunRow {
         workflow_type: request.workflow_type.clone(),
         queue: request.queue.clone(),
         started: now,
+        first_run: None,
         state: RowState {
             status: Status::Running,
             version: Version(0),

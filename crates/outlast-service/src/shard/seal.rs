@@ -67,6 +67,9 @@ impl Shard {
             row: entry.row.clone(),
             blob,
             snapshot,
+            posts: Vec::new(),
+            taken: Vec::new(),
+            is_joined: false,
         }
     }
 

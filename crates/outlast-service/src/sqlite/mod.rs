@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outlast_model::id::{RunId, WorkflowId};
+use outlast_model::post::PostNo;
 use outlast_model::task::RunNo;
 use outlast_model::view::ListFilter;
 
@@ -187,6 +188,11 @@ impl Store for SqliteStore {
         let batch = self.tail().plan(group);
         writer.commit(group, &batch)?;
         self.tail().committed(group, &batch);
+        Ok(())
+    }
+
+    fn forget(&self, posts: &[PostNo]) -> Result<(), CommitError> {
+        let _ = posts;
         Ok(())
     }
 

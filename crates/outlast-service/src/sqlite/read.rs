@@ -33,6 +33,8 @@ pub(super) fn boot(conn: &Connection) -> rusqlite::Result<Boot> {
         last_run: RunNo(number("SELECT ifnull(max(id), 0) FROM run")?),
         last_commit: CommitNo(number("SELECT ifnull(max(id), 0) FROM hist")?),
         was_clean: number("SELECT value FROM meta WHERE key = 'clean'")? == 1,
+        posts: Vec::new(),
+        last_post: outlast_model::post::PostNo(0),
     })
 }
 

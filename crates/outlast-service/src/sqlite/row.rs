@@ -23,6 +23,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         workflow_type: WorkflowType::from(text(row, 12)?),
         queue: QueueName::from(text(row, 13)?),
         workflow_id: WorkflowId::from(text(row, 14)?),
+        first_run: None,
     })
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use outlast_model::start::StartReply;
+use outlast_model::event::UpdateRequest;
+use outlast_model::start::{StartReply, UpdateReply, UpdateStage};
+use outlast_model::task::Query;
 use outlast_model::view::{Description, ListFilter, RunOutcome, Summary};
 use outlast_model::{Event, Failure, SignalName, Status};
 use outlast_worker::port::{Answer, ClientPort};
@@ -92,6 +94,41 @@ impl ClientPort for Script {
             format!("{name} {text} {request_id:?} to {}", run.workflow_id),
             Ok(()),
         )
+    }
+
+    fn signal_with_start(
+        &self,
+        _: StartRequest,
+        _: SignalName,
+        _: Payload,
+        _: Option<RequestId>,
+    ) -> Answer<StartReply> {
+        Box::pin(std::future::ready(Err(Refusal::Unavailable {
+            reason: "not yet".into(),
+        })))
+    }
+
+    fn update(&self, _: RunRef, _: UpdateRequest, _: UpdateStage) -> Answer<UpdateReply> {
+        Box::pin(std::future::ready(Err(Refusal::Unavailable {
+            reason: "not yet".into(),
+        })))
+    }
+
+    fn update_with_start(
+        &self,
+        _: StartRequest,
+        _: UpdateRequest,
+        _: UpdateStage,
+    ) -> Answer<(StartReply, UpdateReply)> {
+        Box::pin(std::future::ready(Err(Refusal::Unavailable {
+            reason: "not yet".into(),
+        })))
+    }
+
+    fn query(&self, _: RunRef, _: Query) -> Answer<Payload> {
+        Box::pin(std::future::ready(Err(Refusal::Unavailable {
+            reason: "not yet".into(),
+        })))
     }
 
     fn cancel(&self, run: RunRef, _: String, _: Option<RequestId>) -> Answer<()> {

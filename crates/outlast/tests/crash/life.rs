@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use outlast::model::post::PostNo;
 use outlast::model::task::RunNo;
 use outlast::model::{Event, Record, RunId, WorkflowId, record};
 use outlast::{ListFilter, Status};
@@ -363,6 +364,10 @@ impl Store for Mortal {
             Some(Written::No) => failed,
             Some(Written::Yes) => self.over(self.store.commit(group)).and(failed),
         }
+    }
+
+    fn forget(&self, posts: &[PostNo]) -> Result<(), CommitError> {
+        self.over(self.store.forget(posts))
     }
 
     fn load(&self, run: RunNo) -> Result<Loaded, ReadError> {

@@ -496,6 +496,9 @@ impl Simulation {
             row,
             blob: outlast_model::record::encode(&[]),
             snapshot: None,
+            posts: Vec::new(),
+            taken: Vec::new(),
+            is_joined: false,
         };
         match self.disk.store.commit(&[zombie]) {
             Err(CommitError::Conflict { .. }) => self.desk.hit("commit.zombie-refused"),

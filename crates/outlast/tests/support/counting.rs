@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outlast::ListFilter;
+use outlast::model::post::PostNo;
 use outlast::model::task::RunNo;
 use outlast::model::{RunId, WorkflowId};
 use outlast_service::store::{Boot, Commit, CommitError, Loaded, ReadError, RunRow, Store};
@@ -80,6 +81,10 @@ impl<S: Store> Store for Counting<S> {
         }
         std::thread::sleep(self.sync);
         self.called().commit(group)
+    }
+
+    fn forget(&self, posts: &[PostNo]) -> Result<(), CommitError> {
+        self.called().forget(posts)
     }
 
     fn load(&self, run: RunNo) -> Result<Loaded, ReadError> {
