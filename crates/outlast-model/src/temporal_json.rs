@@ -2,29 +2,32 @@
 //!
 //! Our records name operations by their sequence numbers, Temporal's by the ids of the events
 //! that scheduled or started them. The ids are found by one scan, in step with the writing.
-//! What Temporal has no field for (call sites, cancel modes) is left out; what it demands and
-//! we do not have (a workflow task timeout) is written as its default.
+//! What Temporal has no field for (call sites, cancel modes) is left out, and so is what only
+//! another history knows (the event in a parent that asked for its child); what it demands and we
+//! do not have (a workflow task timeout) is written as its default.
 //!
 //! Rules of the format: 64-bit numbers are strings, durations end in `s`, bytes are base64,
 //! enum values are names, fields that have no value are absent.
 
+mod between;
+mod ids;
 mod name;
 mod value;
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde_json::{Map, Value, json};
 
 use crate::event::{ActivityScheduled, Event, EventKind, Started, StepRecorded};
-use crate::failure::{Failure, FailureKind};
-use crate::id::{EventId, QueueName, Seq};
+use crate::failure::{Failure, FailureKind, RetryState};
+use crate::id::{Attempt, RequestId, Seq, SignalName};
 use crate::job::Resolution;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-use value::{duration, id, payloads, without_nulls};
+use ids::Ids;
+use value::{duration, failure, id, payloads, without_nulls};
 
 /// Temporal's default; its SDKs take a missing one for zero and go round without end.
 const TASK_TIMEOUT: &str = "10s";
@@ -39,85 +42,6 @@ pub fn export(history: &[Event]) -> String {
     }
     // Writing a value with text keys into a string has no way to fail.
     serde_json::to_string_pretty(&json!({ "events": events })).unwrap_or_default()
-}
-
-/// The ids and times that later events refer to.
-#[derive(Default)]
-struct Ids {
-    task_scheduled: EventId,
-    task_started: EventId,
-    task_completed: EventId,
-    /// The workflow's time in the newest task.
-    now: Timestamp,
-    queue: Option<QueueName>,
-    activities: BTreeMap<Seq, ActivityIds>,
-    timers: BTreeMap<Seq, EventId>,
-}
-
-/// Events of one activity; 0 is none.
-#[derive(Clone, Copy, Default)]
-struct ActivityIds {
-    scheduled: EventId,
-    started: EventId,
-    cancel_requested: EventId,
-}
-
-impl Ids {
-    fn note(&mut self, event: &Event) {
-        match &event.kind {
-            EventKind::Started(started) => self.queue = Some(started.queue.clone()),
-            EventKind::TaskScheduled { .. } => self.task_scheduled = event.id,
-            EventKind::TaskStarted => (self.task_started, self.now) = (event.id, event.time),
-            EventKind::TaskCompleted => self.task_completed = event.id,
-            EventKind::ActivityScheduled(a) => self.entry(a.seq).scheduled = event.id,
-            EventKind::ActivityStarted { seq, .. } => self.entry(*seq).started = event.id,
-            EventKind::ActivityCancelRequested { seq } => {
-                self.entry(*seq).cancel_requested = event.id;
-            }
-            EventKind::TimerStarted { seq, .. } => {
-                self.timers.insert(*seq, event.id);
-            }
-            EventKind::Completed { .. }
-            | EventKind::Failed { .. }
-            | EventKind::TimedOut
-            | EventKind::TaskFailed { .. }
-            | EventKind::ActivityCompleted { .. }
-            | EventKind::ActivityFailed { .. }
-            | EventKind::ActivityTimedOut { .. }
-            | EventKind::ActivityCanceled { .. }
-            | EventKind::TimerFired { .. }
-            | EventKind::TimerCanceled { .. }
-            | EventKind::CancelRequested { .. }
-            | EventKind::Canceled
-            | EventKind::StepRecorded(_)
-            | EventKind::Signaled { .. }
-            | EventKind::Terminated { .. }
-            | EventKind::ContinuedAsNew(_)
-            | EventKind::Child(_)
-            | EventKind::External(_)
-            | EventKind::Update(_)
-            | EventKind::Patched { .. } => {}
-        }
-    }
-
-    fn entry(&mut self, seq: Seq) -> &mut ActivityIds {
-        self.activities.entry(seq).or_default()
-    }
-
-    fn activity(&self, seq: Seq) -> ActivityIds {
-        self.activities.get(&seq).copied().unwrap_or_default()
-    }
-
-    fn timer(&self, seq: Seq) -> EventId {
-        self.timers.get(&seq).copied().unwrap_or_default()
-    }
-
-    fn failure(&self, failure: &Failure) -> Value {
-        value::failure(failure, &|seq| {
-            let found = self.activity(seq);
-            (found.scheduled, found.started)
-        })
-    }
 }
 
 fn project(event: &Event, ids: &Ids) -> Value {
@@ -140,33 +64,28 @@ fn attributes(event: &Event, ids: &Ids) -> Value {
         EventKind::Completed { result } => {
             json!({ "result": payloads(result), "workflowTaskCompletedEventId": task() })
         }
-        EventKind::Failed { failure } => json!({
-            "failure": ids.failure(failure),
-            "retryState": "RETRY_STATE_RETRY_POLICY_NOT_SET",
+        EventKind::Failed { failure: error } => json!({
+            "failure": failure(error, ids),
+            "retryState": name::NOT_RETRIED,
             "workflowTaskCompletedEventId": task(),
         }),
-        EventKind::TimedOut => json!({ "retryState": "RETRY_STATE_TIMEOUT" }),
-        EventKind::TaskScheduled { attempt } => json!({
-            "taskQueue": ids.queue.as_ref().map(value::queue),
-            "startToCloseTimeout": TASK_TIMEOUT,
-            "attempt": attempt.0,
-        }),
+        EventKind::TimedOut => json!({ "retryState": name::OUT_OF_TIME }),
+        EventKind::TaskScheduled { attempt } => task_scheduled(ids, *attempt),
         EventKind::TaskStarted => json!({ "scheduledEventId": id(ids.task_scheduled) }),
         EventKind::TaskCompleted => task_ended(ids, json!({})),
-        EventKind::TaskFailed { cause, failure } => task_ended(
+        EventKind::TaskFailed {
+            cause,
+            failure: why,
+        } => task_ended(
             ids,
-            json!({ "cause": name::task_failed_cause(*cause), "failure": ids.failure(failure) }),
+            json!({ "cause": name::task_failed_cause(*cause), "failure": failure(why, ids) }),
         ),
         EventKind::ActivityScheduled(scheduled) => activity_scheduled(scheduled, &task()),
         EventKind::ActivityStarted {
             seq,
             attempt,
             last_failure,
-        } => json!({
-            "scheduledEventId": id(ids.activity(*seq).scheduled),
-            "attempt": attempt.0,
-            "lastFailure": last_failure.as_ref().map(|f| ids.failure(f)),
-        }),
+        } => activity_started(ids, *seq, *attempt, last_failure.as_ref()),
         EventKind::ActivityCompleted { seq, result } => {
             activity_ended(ids, *seq, json!({ "result": payloads(result) }))
         }
@@ -179,11 +98,7 @@ fn attributes(event: &Event, ids: &Ids) -> Value {
             seq,
             failure,
             retry_state,
-        } => {
-            let retry_state = name::retry_state(*retry_state);
-            let how = json!({ "failure": ids.failure(failure), "retryState": retry_state });
-            activity_ended(ids, *seq, how)
-        }
+        } => activity_failed(ids, *seq, failure, *retry_state),
         EventKind::ActivityCancelRequested { seq } => json!({
             "scheduledEventId": id(ids.activity(*seq).scheduled),
             "workflowTaskCompletedEventId": task(),
@@ -205,32 +120,51 @@ fn attributes(event: &Event, ids: &Ids) -> Value {
             name,
             input,
             request_id,
-        } => json!({
-            "signalName": name.as_str(),
-            "input": payloads(input),
-            "requestId": request_id.as_ref().map(|r| r.as_str()),
-        }),
+        } => signaled(name, input, request_id.as_ref()),
         EventKind::Terminated { reason } => json!({ "reason": reason }),
-        EventKind::ContinuedAsNew(_)
-        | EventKind::Child(_)
-        | EventKind::External(_)
-        | EventKind::Update(_)
-        | EventKind::Patched { .. } => json!({}),
+        EventKind::ContinuedAsNew(next) => between::continued_as_new(next, ids),
+        EventKind::Child(event) => between::child(event, ids),
+        EventKind::External(event) => between::external(event, ids),
+        EventKind::Update(event) => between::update(event, ids),
+        EventKind::Patched {
+            id, is_deprecated, ..
+        } => between::patched(id, *is_deprecated, ids),
     }
 }
 
 fn run_started(started: &Started) -> Value {
-    let run_id = started.run_id.to_string();
+    let parent = started.parent.as_deref();
+    let continued = started.continued_from;
     json!({
         "workflowType": value::named(started.workflow_type.as_str()),
         "workflowId": started.workflow_id.as_str(),
+        "parentWorkflowExecution":
+            parent.map(|p| value::execution(&p.workflow_id, Some(p.run_id))),
         "taskQueue": value::queue(&started.queue),
         "input": payloads(&started.input),
         "workflowRunTimeout": started.run_timeout.map(duration),
         "workflowTaskTimeout": TASK_TIMEOUT,
-        "originalExecutionRunId": run_id,
-        "firstExecutionRunId": run_id,
+        "continuedExecutionRunId": continued.map(|run| run.to_string()),
+        "initiator": continued.map(|_| name::CONTINUED_BY_WORKFLOW),
+        "originalExecutionRunId": started.run_id.to_string(),
+        "firstExecutionRunId": started.chain().to_string(),
         "attempt": 1,
+    })
+}
+
+fn task_scheduled(ids: &Ids, attempt: Attempt) -> Value {
+    json!({
+        "taskQueue": ids.queue.as_ref().map(value::queue),
+        "startToCloseTimeout": TASK_TIMEOUT,
+        "attempt": attempt.0,
+    })
+}
+
+fn signaled(name: &SignalName, input: &Payload, request_id: Option<&RequestId>) -> Value {
+    json!({
+        "signalName": name.as_str(),
+        "input": payloads(input),
+        "requestId": request_id.map(RequestId::as_str),
     })
 }
 
@@ -254,6 +188,25 @@ fn activity_scheduled(scheduled: &ActivityScheduled, task: &Value) -> Value {
         "retryPolicy": value::retry_policy(&options.retry),
         "workflowTaskCompletedEventId": task,
     })
+}
+
+fn activity_started(
+    ids: &Ids,
+    seq: Seq,
+    attempt: Attempt,
+    last_failure: Option<&Failure>,
+) -> Value {
+    json!({
+        "scheduledEventId": id(ids.activity(seq).scheduled),
+        "attempt": attempt.0,
+        "lastFailure": last_failure.map(|f| failure(f, ids)),
+    })
+}
+
+fn activity_failed(ids: &Ids, seq: Seq, why: &Failure, retry_state: RetryState) -> Value {
+    let retry_state = name::retry_state(retry_state);
+    let how = json!({ "failure": failure(why, ids), "retryState": retry_state });
+    activity_ended(ids, seq, how)
 }
 
 fn activity_ended(ids: &Ids, seq: Seq, mut how: Value) -> Value {
@@ -288,13 +241,11 @@ fn marker(step: &StepRecorded, ids: &Ids) -> Value {
             details["result"] = payloads(result);
             Value::Null
         }
-        Resolution::Failed(failure, _) => ids.failure(failure),
+        Resolution::Failed(why, _) => failure(why, ids),
         Resolution::Canceled(payload) => {
-            let mut failure = Failure::canceled("the step was cancelled");
-            failure.kind = FailureKind::Canceled {
-                details: payload.clone(),
-            };
-            ids.failure(&failure)
+            let details = payload.clone();
+            let canceled = FailureKind::Canceled { details };
+            failure(&Failure::new(canceled, "the step was cancelled"), ids)
         }
     };
     json!({

@@ -8,14 +8,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::ids::Ids;
 use super::name;
 use crate::failure::{Failure, FailureKind};
-use crate::id::{EventId, QueueName, Seq};
+use crate::id::{EventId, QueueName, RunId, WorkflowId};
 use crate::options::RetryPolicy;
 use crate::payload::Payload;
-
-/// Finds the scheduled and the started event of an activity.
-pub(super) type Find<'a> = &'a dyn Fn(Seq) -> (EventId, EventId);
+use crate::view::RunRef;
 
 /// A 64-bit number is a string; 0 is absent.
 pub(super) fn id(id: EventId) -> Value {
@@ -43,6 +42,14 @@ pub(super) fn named(name: &str) -> Value {
 
 pub(super) fn queue(name: &QueueName) -> Value {
     json!({ "name": name.as_str(), "kind": "TASK_QUEUE_KIND_NORMAL" })
+}
+
+pub(super) fn execution(workflow_id: &WorkflowId, run_id: Option<RunId>) -> Value {
+    json!({ "workflowId": workflow_id.as_str(), "runId": run_id.map(|run| run.to_string()) })
+}
+
+pub(super) fn target(target: &RunRef) -> Value {
+    execution(&target.workflow_id, target.run_id)
 }
 
 pub(super) fn retry_policy(policy: &RetryPolicy) -> Value {
@@ -74,20 +81,25 @@ fn payload(payload: &Payload) -> Value {
     json!({ "metadata": metadata, "data": data })
 }
 
-/// A chain of causes, outermost first. Its length is bounded where failures are made.
-pub(super) fn failure(failure: &Failure, find: Find<'_>) -> Value {
-    let (field, info) = failure_info(&failure.kind, find);
+/// A chain of causes, outermost first. Its length is bounded where failures are made. What lies
+/// behind a child's failure happened in the child: its numbers are of another history, which is
+/// not at hand.
+pub(super) fn failure(failure: &Failure, ids: &Ids) -> Value {
+    let (field, info) = failure_info(&failure.kind, ids);
+    let elsewhere = Ids::default();
+    let is_child = matches!(failure.kind, FailureKind::Child { .. });
+    let ids = if is_child { &elsewhere } else { ids };
     let mut fields = json!({
         "message": failure.message,
         "source": "Outlast",
         "stackTrace": failure.trace,
-        "cause": failure.cause.as_ref().map(|cause| self::failure(cause, find)),
+        "cause": failure.cause.as_ref().map(|cause| self::failure(cause, ids)),
     });
     fields[field] = info;
     fields
 }
 
-fn failure_info(kind: &FailureKind, find: Find<'_>) -> (&'static str, Value) {
+fn failure_info(kind: &FailureKind, ids: &Ids) -> (&'static str, Value) {
     match kind {
         FailureKind::Application {
             type_name,
@@ -127,10 +139,10 @@ fn failure_info(kind: &FailureKind, find: Find<'_>) -> (&'static str, Value) {
             seq,
             retry_state,
         } => {
-            let (scheduled, started) = find(*seq);
+            let activity = ids.activity(*seq);
             let info = json!({
-                "scheduledEventId": id(scheduled),
-                "startedEventId": id(started),
+                "scheduledEventId": id(activity.scheduled),
+                "startedEventId": id(activity.started),
                 "activityType": named(activity_type.as_str()),
                 "activityId": seq.to_string(),
                 "retryState": name::retry_state(*retry_state),
@@ -140,11 +152,15 @@ fn failure_info(kind: &FailureKind, find: Find<'_>) -> (&'static str, Value) {
         FailureKind::Child {
             workflow_id,
             workflow_type,
-            ..
+            seq,
         } => {
+            let child = ids.child(*seq);
             let info = json!({
-                "workflowExecution": { "workflowId": workflow_id.as_str() },
+                "workflowExecution": execution(workflow_id, child.and_then(|c| c.run_id)),
                 "workflowType": named(workflow_type.as_str()),
+                "initiatedEventId": child.map(|c| id(c.initiated)),
+                "startedEventId": child.map(|c| id(c.started)),
+                "retryState": name::NOT_RETRIED,
             });
             ("childWorkflowExecutionFailureInfo", info)
         }

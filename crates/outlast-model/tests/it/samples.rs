@@ -18,10 +18,10 @@ use outlast_model::{
 
 pub(crate) use between::{
     admitted_update_accepted, cancel_delivered, cancel_failed, cancel_initiated, child_canceled,
-    child_completed, child_failed, child_initiated, child_start_failed, child_started,
-    child_terminated, child_timed_out, continued_as_new, continued_child, every_post, patched,
-    signal_delivered, signal_failed, signal_initiated, update_accepted, update_admitted,
-    update_completed, update_failed,
+    child_completed, child_failed, child_failure, child_initiated, child_start_failed,
+    child_started, child_terminated, child_timed_out, continued_as_new, continued_child,
+    every_post, patched, signal_delivered, signal_failed, signal_initiated, update_accepted,
+    update_admitted, update_completed, update_failed,
 };
 
 /// When the samples begin.

@@ -11,7 +11,8 @@ use outlast_model::post::{ChildRequest, Post, PostBody};
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
-    ChildCancel, ChildOptions, EventId, EventKind, Failure, FailureKind, ParentClose, Seq,
+    ChildCancel, ChildOptions, EventId, EventKind, Failure, FailureKind, ParentClose, RunId, Seq,
+    WorkflowId,
 };
 
 use super::{deep_failure, json, run_id, site, start};
@@ -54,11 +55,19 @@ fn child_options() -> ChildOptions {
     }
 }
 
+fn child_id(seq: u32) -> WorkflowId {
+    WorkflowId::new(format!("parcel-{seq}"))
+}
+
+fn child_run(seq: u32) -> RunId {
+    run_id(2 + u128::from(seq))
+}
+
 pub(crate) fn child_initiated(seq: u32) -> EventKind {
     EventKind::Child(ChildEvent::Initiated(Box::new(ChildInitiated {
         seq: Seq(seq),
-        workflow_id: "parcel-1".into(),
-        run_id: run_id(3),
+        workflow_id: child_id(seq),
+        run_id: child_run(seq),
         workflow_type: "ship".into(),
         queue: "parcels".into(),
         input: json("\"pen\""),
@@ -73,7 +82,7 @@ pub(crate) fn child_start_failed(seq: u32) -> EventKind {
 }
 
 pub(crate) fn child_started(seq: u32) -> EventKind {
-    let (seq, run_id) = (Seq(seq), run_id(3));
+    let (seq, run_id) = (Seq(seq), child_run(seq));
     EventKind::Child(ChildEvent::Started { seq, run_id })
 }
 
@@ -82,15 +91,20 @@ pub(crate) fn child_completed(seq: u32) -> EventKind {
     EventKind::Child(ChildEvent::Completed { seq, result })
 }
 
+/// As the child said it.
 pub(crate) fn child_failed(seq: u32) -> EventKind {
-    let of_child = FailureKind::Child {
-        workflow_id: "parcel-1".into(),
+    let (seq, failure) = (Seq(seq), deep_failure());
+    EventKind::Child(ChildEvent::Failed { seq, failure })
+}
+
+/// As its parent's code is told.
+pub(crate) fn child_failure(seq: u32) -> Failure {
+    let kind = FailureKind::Child {
+        workflow_id: child_id(seq),
         workflow_type: "ship".into(),
         seq: Seq(seq),
     };
-    let failure = Failure::new(of_child, "child parcel-1 failed").caused_by(deep_failure());
-    let seq = Seq(seq);
-    EventKind::Child(ChildEvent::Failed { seq, failure })
+    Failure::new(kind, format!("child {} failed", child_id(seq))).caused_by(deep_failure())
 }
 
 pub(crate) fn child_canceled(seq: u32) -> EventKind {
@@ -184,7 +198,7 @@ pub(crate) fn update_completed(id: &str) -> EventKind {
 pub(crate) fn update_failed(id: &str) -> EventKind {
     EventKind::Update(UpdateEvent::Completed {
         id: id.into(),
-        outcome: UpdateOutcome::Failed(deep_failure()),
+        outcome: UpdateOutcome::Failed(child_failure(1)),
     })
 }
 
@@ -205,8 +219,8 @@ pub(crate) fn every_post() -> Vec<Post> {
     let seq = Seq(4);
     let bodies = [
         PostBody::StartChild(Box::new(ChildRequest {
-            workflow_id: "parcel-1".into(),
-            run_id: run_id(3),
+            workflow_id: child_id(1),
+            run_id: child_run(1),
             workflow_type: "ship".into(),
             queue: "parcels".into(),
             input: json("\"pen\""),
@@ -232,7 +246,7 @@ pub(crate) fn every_post() -> Vec<Post> {
         },
         PostBody::ChildEnded {
             seq,
-            outcome: RunOutcome::Failed(deep_failure()),
+            outcome: RunOutcome::Failed(child_failure(2)),
         },
         PostBody::SignalDelivered {
             seq,
