@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use outlast_model::{
     ActivityOptions, ActivityType, Payload, RunId, SignalName, StepName, StepOptions, Timestamp,
-    WorkflowId,
+    UpdateName, WorkflowId,
 };
 
 use crate::branch::{Branch, Shield};
 use crate::operation::Operation;
-use crate::program::{BranchFuture, SignalHandler, StepCode};
+use crate::program::{AnySignalHandler, BranchFuture, SignalHandler, StepCode, UpdateHandler};
 use crate::shared::{Commands, Place, Shared, Spawned, site};
 use crate::slab::{self, Address, Presence};
 
@@ -70,8 +70,35 @@ impl Context {
 /// Messages, branches and scopes.
 impl Context {
     /// Hands all signals of this name to a handler, those that arrived before included.
+    #[track_caller]
     pub fn on_signal(self, name: SignalName, handler: SignalHandler) {
-        self.shared().mailbox.borrow_mut().handle(name, handler);
+        let shared = self.shared();
+        shared.assert_writable("a new handler");
+        shared.mailbox.borrow_mut().handle(name, handler);
+    }
+
+    /// Hands signals of names that have no handler, and that no code receives, to a handler.
+    #[track_caller]
+    pub fn on_any_signal(self, handler: AnySignalHandler) {
+        let shared = self.shared();
+        shared.assert_writable("a new handler");
+        shared.mailbox.borrow_mut().handle_any(handler);
+    }
+
+    /// Hands all updates of this name to a handler.
+    #[track_caller]
+    pub fn on_update(self, name: UpdateName, handler: UpdateHandler) {
+        let shared = self.shared();
+        shared.assert_writable("a new handler");
+        shared.mailbox.borrow_mut().handle_update(name, handler);
+    }
+
+    /// Hands updates of names that have no handler to a handler.
+    #[track_caller]
+    pub fn on_any_update(self, handler: UpdateHandler) {
+        let shared = self.shared();
+        shared.assert_writable("a new handler");
+        shared.mailbox.borrow_mut().handle_any_update(handler);
     }
 
     /// Runs a future as a task of its own, in a scope below the current one.
@@ -233,6 +260,7 @@ impl Context {
             slab::is_entered(self.address),
             "a durable call at {place} was made outside of the code of its own workflow"
         );
+        shared.assert_writable("a durable call");
         shared.last_call.set(Some(place));
         (shared, place)
     }

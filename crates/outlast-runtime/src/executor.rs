@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use outlast_model::Failure;
 use outlast_model::event::Site;
-use outlast_model::{Failure, SignalName};
 
 use crate::failure::{TaskFailure, Whence};
 use crate::mailbox::Delivery;
@@ -20,6 +20,7 @@ use crate::program::{BranchFuture, HandlerFuture, MainFuture, MainOutcome, Slice
 use crate::scope::Node;
 use crate::shared::{Shared, Spawned, site};
 use crate::slab::{Entry, Presence};
+use crate::update;
 use crate::wake::{TaskId, TaskWaker};
 
 /// The code of a task.
@@ -27,7 +28,8 @@ pub(crate) enum Body {
     Main(MainFuture),
     Undo(BranchFuture),
     Branch(BranchFuture),
-    Handler(SignalName, HandlerFuture),
+    /// With what it handles, for people.
+    Handler(String, HandlerFuture),
 }
 
 /// How a task ended.
@@ -35,7 +37,7 @@ pub(crate) enum Ended {
     Main(MainOutcome),
     Undo,
     Branch,
-    Handler(SignalName, Result<(), Failure>),
+    Handler(String, Result<(), Failure>),
 }
 
 impl Body {
@@ -46,7 +48,7 @@ impl Body {
             Self::Branch(future) => Pin::new(future).poll(cx).map(|()| Ended::Branch),
             Self::Handler(name, future) => Pin::new(future)
                 .poll(cx)
-                .map(|result| Ended::Handler(name.clone(), result)),
+                .map(|result| Ended::Handler(std::mem::take(name), result)),
         }
     }
 
@@ -117,15 +119,23 @@ impl Executor {
     }
 
     /// Adds the task of a handler: its code runs when it is polled.
-    pub(crate) fn add_handler(&mut self, shared: &Shared, delivery: Delivery) -> TaskId {
-        let Delivery {
-            name,
-            input,
-            handler,
-        } = delivery;
+    pub(crate) fn add_handler(&mut self, shared: &Rc<Shared>, delivery: Delivery) -> TaskId {
         let ctx = crate::context::Context::at(shared.address);
-        let title = format!("handler of signal `{name}`");
-        let body = Body::Handler(name, Box::pin(async move { handler(ctx, input).await }));
+        let (title, future): (String, HandlerFuture) = match delivery {
+            Delivery::Signal {
+                name,
+                input,
+                handler,
+            } => (
+                format!("handler of signal `{name}`"),
+                Box::pin(async move { handler(ctx, input).await }),
+            ),
+            Delivery::Update { job, handler } => (
+                format!("handler of update `{}`", job.request.name),
+                update::run(Rc::clone(shared), job, handler),
+            ),
+        };
+        let body = Body::Handler(title.clone(), future);
         self.add(shared, title, body, &shared.handler_scope)
     }
 

@@ -110,7 +110,8 @@ impl fmt::Display for Whence<'_> {
     }
 }
 
-fn panic_text(payload: &(dyn Any + Send)) -> &str {
+/// What a panic says.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> &str {
     if let Some(text) = payload.downcast_ref::<String>() {
         return text;
     }

@@ -141,6 +141,17 @@ impl Instance {
         self.shared.warnings.borrow_mut().drain()
     }
 
+    /// Takes what the run itself has to say.
+    pub(crate) fn notes(&mut self) -> Vec<String> {
+        self.shared.notes.borrow_mut().drain()
+    }
+
+    /// Signals that nobody has taken.
+    pub(crate) fn unhandled_signals(&self) -> u32 {
+        let unread: usize = self.shared.mailbox.borrow().unread().map(|(_, n)| n).sum();
+        u32::try_from(unread).unwrap_or(u32::MAX)
+    }
+
     /// How many operations wait for their outcome.
     pub fn open_operations(&self) -> usize {
         self.shared.open.borrow().len()

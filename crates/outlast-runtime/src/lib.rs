@@ -19,6 +19,7 @@ mod check;
 pub mod context;
 mod executor;
 pub mod failure;
+pub mod guard;
 pub mod instance;
 mod leftover;
 mod mailbox;
@@ -32,6 +33,7 @@ mod table;
 pub mod task;
 mod turn;
 mod undo;
+mod update;
 mod wake;
 
 pub use branch::{Branch, Scope, Shield};
@@ -40,7 +42,8 @@ pub use failure::TaskFailure;
 pub use instance::{Instance, WaitingBranch};
 pub use operation::{Kind, Operation};
 pub use program::{
-    BranchFuture, ForeignWake, HandlerFuture, MainFuture, MainOutcome, Program, SignalHandler,
-    SliceWatch, StepCode, Unwatched,
+    AnySignalHandler, BranchFuture, ForeignWake, HandlerEnd, HandlerFuture, MainFuture,
+    MainOutcome, Program, SignalHandler, SliceWatch, StepCode, Unwatched, UpdateCode, UpdateFuture,
+    UpdateHandler, UpdateValidator,
 };
 pub use task::{ReplayChecks, replay, run_task};

@@ -1,20 +1,31 @@
-//! Signals of a run: handlers, waiters, and what nobody has taken yet.
+//! Messages of a run: handlers, waiters, and what nobody has taken yet.
 //!
-//! A signal goes to the handler of its name; without one it is buffered in order of arrival,
-//! where `recv` finds it. A `recv` takes its signal when it is polled, not when the signal
-//! arrives: a `recv` that loses a `select` and is dropped loses no message.
+//! A message goes to the handler of its name. A signal without one is buffered in order of
+//! arrival, where `recv` finds it; an update without one waits until the slice settles. A `recv`
+//! takes its signal when it is polled, not when the signal arrives: a `recv` that loses a
+//! `select` and is dropped loses no message. A handler of any name gets what has no other taker;
+//! a name that code has ever received is taken, or signals between two `recv` would be lost to
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
-use outlast_model::{Payload, Seq, SignalName};
+use outlast_model::job::UpdateJob;
+use outlast_model::{Payload, Seq, SignalName, UpdateName};
 
-use crate::program::SignalHandler;
+use crate::program::{AnySignalHandler, SignalHandler, UpdateHandler};
 
-/// A signal on its way to a handler.
-pub(crate) struct Delivery {
-    pub(crate) name: SignalName,
-    pub(crate) input: Payload,
-    pub(crate) handler: SignalHandler,
+/// A message on its way to a handler.
+pub(crate) enum Delivery {
+    Signal {
+        name: SignalName,
+        input: Payload,
+        handler: SignalHandler,
+    },
+    Update {
+        job: UpdateJob,
+        handler: UpdateHandler,
+    },
 }
 
 /// Where a signal went.
@@ -28,21 +39,30 @@ pub(crate) enum Arrival {
 #[derive(Default)]
 pub(crate) struct Mailbox {
     handlers: BTreeMap<SignalName, SignalHandler>,
+    any: Option<AnySignalHandler>,
     buffered: BTreeMap<SignalName, VecDeque<(u64, Payload)>>,
     waiting: BTreeMap<SignalName, BTreeSet<Seq>>,
-    /// Names that got a handler since buffered signals were last looked through.
-    newly_handled: Vec<SignalName>,
+    /// Names that code receives, or has received: not for the handler of any name.
+    received: BTreeSet<SignalName>,
+
+    update_handlers: BTreeMap<UpdateName, UpdateHandler>,
+    any_update: Option<UpdateHandler>,
+    buffered_updates: BTreeMap<u64, UpdateJob>,
+
+    /// Whether a handler was registered since buffered messages were last looked through.
+    has_new_handlers: bool,
     arrived: u64,
 }
 
+/// Arriving.
 impl Mailbox {
     /// A signal arrives.
     pub(crate) fn arrive(&mut self, name: &SignalName, input: &Payload) -> Arrival {
         let input = input.clone();
-        if let Some(handler) = self.handlers.get(name) {
-            let handler = SignalHandler::clone(handler);
-            return Arrival::Handle(Delivery {
-                name: name.clone(),
+        if let Some(handler) = self.handler(name) {
+            let name = name.clone();
+            return Arrival::Handle(Delivery::Signal {
+                name,
                 input,
                 handler,
             });
@@ -56,34 +76,107 @@ impl Mailbox {
         Arrival::Buffered(waiting.into_iter().flatten().copied().collect())
     }
 
+    /// An update arrives; without a handler it is kept.
+    pub(crate) fn arrive_update(&mut self, job: &UpdateJob) -> Option<Delivery> {
+        let job = job.clone();
+        if let Some(handler) = self.update_handler(&job.request.name) {
+            return Some(Delivery::Update { job, handler });
+        }
+        self.arrived += 1;
+        self.buffered_updates.insert(self.arrived, job);
+        None
+    }
+
+    fn handler(&self, name: &SignalName) -> Option<SignalHandler> {
+        if let Some(handler) = self.handlers.get(name) {
+            return Some(Rc::clone(handler));
+        }
+        let any = self.any.as_ref().filter(|_| !self.received.contains(name));
+        any.map(|any| {
+            let (any, name) = (Rc::clone(any), name.clone());
+            let handler: SignalHandler = Rc::new(move |ctx, input| any(ctx, name.clone(), input));
+            handler
+        })
+    }
+
+    fn update_handler(&self, name: &UpdateName) -> Option<UpdateHandler> {
+        let named = self.update_handlers.get(name);
+        named.or(self.any_update.as_ref()).cloned()
+    }
+}
+
+/// Handling.
+impl Mailbox {
     /// From now on signals of this name have a handler.
     pub(crate) fn handle(&mut self, name: SignalName, handler: SignalHandler) {
-        self.newly_handled.push(name.clone());
+        self.has_new_handlers = true;
         self.handlers.insert(name, handler);
     }
 
-    /// Buffered signals that have a handler by now, in order of arrival.
+    /// From now on signals that nobody else takes have a handler.
+    pub(crate) fn handle_any(&mut self, handler: AnySignalHandler) {
+        self.has_new_handlers = true;
+        self.any = Some(handler);
+    }
+
+    /// From now on updates of this name have a handler.
+    pub(crate) fn handle_update(&mut self, name: UpdateName, handler: UpdateHandler) {
+        self.has_new_handlers = true;
+        self.update_handlers.insert(name, handler);
+    }
+
+    /// From now on updates that nobody else takes have a handler.
+    pub(crate) fn handle_any_update(&mut self, handler: UpdateHandler) {
+        self.has_new_handlers = true;
+        self.any_update = Some(handler);
+    }
+
+    /// Buffered messages that have a handler by now, in order of arrival.
     pub(crate) fn deliverable(&mut self) -> Vec<Delivery> {
+        if !std::mem::take(&mut self.has_new_handlers) {
+            return Vec::new();
+        }
         let mut found = BTreeMap::new();
-        for name in std::mem::take(&mut self.newly_handled) {
-            let Some(handler) = self.handlers.get(&name) else {
+        let names: Vec<SignalName> = self.buffered.keys().cloned().collect();
+        for name in names {
+            let Some(handler) = self.handler(&name) else {
                 continue;
             };
             for (arrived, input) in self.buffered.remove(&name).into_iter().flatten() {
-                let handler = SignalHandler::clone(handler);
+                let (name, handler) = (name.clone(), Rc::clone(&handler));
                 found.insert(
                     arrived,
-                    Delivery {
-                        name: name.clone(),
+                    Delivery::Signal {
+                        name,
                         input,
                         handler,
                     },
                 );
             }
         }
+        for (arrived, job) in std::mem::take(&mut self.buffered_updates) {
+            match self.update_handler(&job.request.name) {
+                Some(handler) => {
+                    found.insert(arrived, Delivery::Update { job, handler });
+                }
+                None => {
+                    self.buffered_updates.insert(arrived, job);
+                }
+            }
+        }
         found.into_values().collect()
     }
 
+    /// Updates that found no handler in their slice.
+    pub(crate) fn unhandled_updates(&mut self) -> Vec<UpdateJob> {
+        std::mem::take(&mut self.buffered_updates)
+            .into_values()
+            .collect()
+    }
+}
+
+/// Receiving.
+impl Mailbox {
     /// Takes the oldest buffered signal of this name.
     pub(crate) fn take(&mut self, name: &SignalName) -> Option<Payload> {
         let queue = self.buffered.get_mut(name)?;
@@ -96,6 +189,7 @@ impl Mailbox {
 
     /// A `recv` begins to wait.
     pub(crate) fn wait(&mut self, name: SignalName, seq: Seq) {
+        self.received.insert(name.clone());
         self.waiting.entry(name).or_default().insert(seq);
     }
 
@@ -108,9 +202,20 @@ impl Mailbox {
             }
         }
     }
+}
 
+/// Looking.
+impl Mailbox {
     pub(crate) fn has_handlers(&self) -> bool {
         !self.handlers.is_empty()
+            || self.any.is_some()
+            || !self.update_handlers.is_empty()
+            || self.any_update.is_some()
+    }
+
+    /// Names of updates that have a handler.
+    pub(crate) fn update_names(&self) -> impl Iterator<Item = &UpdateName> {
+        self.update_handlers.keys()
     }
 
     /// Signals nobody took, by name.
@@ -122,42 +227,4 @@ impl Mailbox {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::rc::Rc;
-
-    fn handler() -> SignalHandler {
-        Rc::new(|_, _| Box::pin(async { Ok(()) }))
-    }
-
-    #[test]
-    fn buffered_signals_are_delivered_in_order_of_arrival_whatever_their_name() {
-        let mut mailbox = Mailbox::default();
-        for (name, text) in [("b", "1"), ("c", "2"), ("a", "3"), ("b", "4")] {
-            mailbox.arrive(&name.into(), &Payload::bytes(text));
-        }
-        mailbox.handle("a".into(), handler());
-        mailbox.handle("b".into(), handler());
-        let order: Vec<Payload> = mailbox.deliverable().into_iter().map(|d| d.input).collect();
-        assert_eq!(order, ["1", "3", "4"].map(Payload::bytes));
-        assert!(mailbox.deliverable().is_empty());
-        assert_eq!(mailbox.unread().collect::<Vec<_>>(), [(&"c".into(), 1)]);
-    }
-
-    #[test]
-    fn a_wait_looks_again_only_for_its_own_name() {
-        let mut mailbox = Mailbox::default();
-        mailbox.wait("a".into(), Seq(1));
-        let Arrival::Buffered(other) = mailbox.arrive(&"b".into(), &Payload::null()) else {
-            panic!("nobody handles it");
-        };
-        assert!(other.is_empty());
-        let Arrival::Buffered(own) = mailbox.arrive(&"a".into(), &Payload::null()) else {
-            panic!("nobody handles it");
-        };
-        assert_eq!(own, [Seq(1)]);
-        mailbox.leave(&"a".into(), Seq(1));
-        assert_eq!(mailbox.take(&"a".into()), Some(Payload::null()));
-        assert_eq!(mailbox.take(&"a".into()), None);
-    }
-}
+mod tests;

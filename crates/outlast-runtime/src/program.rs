@@ -5,14 +5,15 @@
 //! here is `Send` but what must leave the instance's thread: the code of steps, and the bell that
 //! a foreign wake rings.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use outlast_model::event::{Site, Started};
+use outlast_model::event::{Site, Started, UpdateRequest};
 use outlast_model::task::AttemptResult;
-use outlast_model::{Failure, Payload, RunId};
+use outlast_model::{Failure, Payload, RunId, SignalName};
 
 use crate::context::Context;
 
@@ -48,6 +49,51 @@ pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
 /// Code that answers signals of one name.
 pub type SignalHandler = Rc<dyn Fn(Context, Payload) -> HandlerFuture>;
+
+/// Code that answers signals of any name.
+pub type AnySignalHandler = Rc<dyn Fn(Context, SignalName, Payload) -> HandlerFuture>;
+
+/// Code that answers updates.
+#[derive(Clone)]
+pub struct UpdateHandler {
+    /// Says whether an update may run. It only reads. A payload that does not decode is turned
+    /// away here: once accepted, an update runs.
+    pub validator: Option<UpdateValidator>,
+    /// Runs it.
+    pub code: UpdateCode,
+    /// What becomes of it when main returns first.
+    pub end: HandlerEnd,
+}
+
+impl fmt::Debug for UpdateHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpdateHandler")
+            .field("has_validator", &self.validator.is_some())
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Says whether an update may run, or why not.
+pub type UpdateValidator = Rc<dyn Fn(Context, &UpdateRequest) -> Result<(), Failure>>;
+
+/// Runs an accepted update.
+pub type UpdateCode = Rc<dyn Fn(Context, UpdateRequest) -> UpdateFuture>;
+
+/// What the handler of an update returns.
+pub type UpdateFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>>>>;
+
+/// What becomes of a handler that still waits when main has returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HandlerEnd {
+    /// It is dropped, and a warning names it.
+    #[default]
+    Warn,
+    /// It is dropped.
+    Abandon,
+    /// The run closes when it has ended.
+    Finish,
+}
 
 /// The future of a spawned branch.
 pub type BranchFuture = Pin<Box<dyn Future<Output = ()>>>;

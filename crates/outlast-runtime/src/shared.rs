@@ -15,6 +15,7 @@ use outlast_model::event::{Site, Started};
 use outlast_model::{Activation, RunId, Timestamp, WorkflowId};
 
 use crate::cell::{Key, OperationCell};
+use crate::guard::Reader;
 use crate::mailbox::Mailbox;
 use crate::program::{BranchFuture, ForeignWake};
 use crate::random::Random;
@@ -94,7 +95,11 @@ pub(crate) struct Shared {
 
     pub(crate) state: RefCell<Option<Box<dyn Any>>>,
     pub(crate) state_borrowed: Cell<Option<Place>>,
+    /// Who reads, while nothing may change.
+    pub(crate) reader: Cell<Option<Reader>>,
     pub(crate) warnings: RefCell<Warnings>,
+    /// Those that belong to the run and not to its replay.
+    pub(crate) notes: RefCell<Warnings>,
 }
 
 impl Shared {
@@ -124,7 +129,9 @@ impl Shared {
             tasks: Cell::new(0),
             state: RefCell::new(None),
             state_borrowed: Cell::new(None),
+            reader: Cell::new(None),
             warnings: RefCell::default(),
+            notes: RefCell::default(),
         }
     }
 
@@ -192,7 +199,9 @@ impl Shared {
     /// Something people should know, unless they were told when it first happened.
     pub(crate) fn warn_live(&self, warning: impl FnOnce() -> String) {
         if !self.header.get().is_replaying {
-            self.warn(warning);
+            let warning = warning();
+            self.notes.borrow_mut().push(|| warning.clone());
+            self.warn(|| warning);
         }
     }
 }

@@ -182,6 +182,17 @@ impl Shared {
         }
     }
 
+    /// Answers something: nobody waits for what becomes of the answer.
+    pub(crate) fn answer(&self, command: Command) {
+        if self.commands.get() == Commands::On {
+            let mut outgoing = self.outgoing.borrow_mut();
+            outgoing.commands.push(Some(Entry {
+                command,
+                cell: None,
+            }));
+        }
+    }
+
     /// Changes a command that was not sent yet; false if it is no longer there.
     pub(crate) fn edit(&self, cell: &OperationCell, change: impl FnOnce(&mut Command)) -> bool {
         let State::Unsent { at } = *cell.state.borrow() else {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use outlast_model::task::{TaskAnswer, WorkflowTask};
+use outlast_model::task::{Notes, TaskAnswer, WorkflowTask};
 use outlast_model::{Activation, Command, Event, Job, Resolution};
 
 use crate::cell::{Key, Kind};
@@ -47,20 +47,18 @@ pub fn run_task(
         checks,
     };
     let mut instance = instance;
-    let answer = match stage.task(&mut instance, task) {
-        Ok(commands) => TaskAnswer::Completed {
-            commands,
-            notes: outlast_model::task::Notes::default(),
-        },
-        Err(TaskFailure { cause, failure }) => {
-            stage.dismiss(instance.take());
-            TaskAnswer::Failed { cause, failure }
+    match stage.task(&mut instance, task) {
+        Ok(commands) => {
+            let notes = stage.notes(&mut instance);
+            (instance, TaskAnswer::Completed { commands, notes })
         }
-    };
-    if instance.as_ref().is_some_and(Instance::is_closed) {
-        stage.dismiss(instance.take());
+        Err(TaskFailure { cause, failure }) => {
+            if let Some(instance) = &mut instance {
+                stage.dismiss(instance);
+            }
+            (None, TaskAnswer::Failed { cause, failure })
+        }
     }
-    (instance, answer)
 }
 
 /// Replays all completed tasks of a history, or of a beginning of one.
@@ -177,13 +175,30 @@ impl Stage<'_> {
             .collect()
     }
 
-    /// Drops an instance; nobody can ask it for its warnings any more.
-    fn dismiss(&self, instance: Option<Instance>) {
-        if let Some(mut instance) = instance {
-            instance.dismantle();
-            for warning in instance.warnings() {
-                self.watch.warned(&warning);
-            }
+    /// What the slice has to say; the instance of a run that has ended goes first, since its
+    /// destructors may have to say something too.
+    fn notes(&self, slot: &mut Option<Instance>) -> Notes {
+        let Some(instance) = slot else {
+            return Notes::default();
+        };
+        // What nobody has read is part of what the destructors take along.
+        let unhandled_signals = instance.unhandled_signals();
+        if instance.is_closed() {
+            self.dismiss(instance);
+        }
+        let texts = instance.notes();
+        *slot = slot.take().filter(|instance| !instance.is_closed());
+        Notes {
+            texts,
+            unhandled_signals,
+        }
+    }
+
+    /// Drops what an instance owns; nobody can ask it for its warnings any more.
+    fn dismiss(&self, instance: &mut Instance) {
+        instance.dismantle();
+        for warning in instance.warnings() {
+            self.watch.warned(&warning);
         }
     }
 }

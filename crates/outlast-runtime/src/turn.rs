@@ -2,10 +2,13 @@
 //!
 //! A turn is one completed workflow task: the jobs of all events since the turn before, up to
 //! the start of the task, and the command events right behind its completion. A task that
-//! failed is no turn: its events belong to the next. Steps are delivered ahead of their
-//! markers, which stand among the commands of the turn that saw their outcome.
+//! failed is no turn: its events belong to the next. Some news stands among the commands of the
+//! turn that saw it, and is looked up ahead: steps, whose marker says in which round they were
+//! delivered; changes of the code in use; and updates, told at the place they had among the
+//! signals. An update that was admitted and not accepted was turned away: nobody is told again.
 
-use outlast_model::event::{Role, StepRecorded};
+use outlast_model::event::{Role, StepRecorded, UpdateAccepted, UpdateEvent, UpdateRequest};
+use outlast_model::job::UpdateJob;
 use outlast_model::{Activation, Event, EventId, EventKind, Job, Timestamp, limits};
 
 /// One completed workflow task of a history.
@@ -40,13 +43,15 @@ impl RecordedStep<'_> {
 /// The turns of a history, oldest first. What no turn has seen is left over.
 pub(crate) struct Turns<'a> {
     rest: &'a [Event],
-    jobs: Vec<Job>,
+    /// News that no turn has seen, with the events that brought it.
+    news: Vec<(EventId, Job)>,
+    /// Updates that wait for their acceptance.
+    admitted: Vec<(EventId, &'a UpdateRequest)>,
     cut: Option<Cut>,
 }
 
 /// The start of a task: what came before it belongs to its turn.
 struct Cut {
-    jobs: usize,
     event: EventId,
     time: Timestamp,
 }
@@ -55,7 +60,8 @@ impl<'a> Turns<'a> {
     pub(crate) fn of(history: &'a [Event]) -> Self {
         Self {
             rest: history,
-            jobs: Vec::new(),
+            news: Vec::new(),
+            admitted: Vec::new(),
             cut: None,
         }
     }
@@ -68,14 +74,12 @@ impl<'a> Turns<'a> {
             .count();
         let (commands, rest) = self.rest.split_at(count);
         self.rest = rest;
-        let unseen = self.jobs.split_off(cut.jobs.min(self.jobs.len()));
-        let jobs = std::mem::replace(&mut self.jobs, unseen);
         let activation = Activation {
             now: cut.time,
             is_replaying: true,
             history_events: cut.event.0,
             suggest_continue_as_new: cut.event.0 >= limits::HISTORY_SUGGEST_EVENTS,
-            jobs,
+            jobs: self.jobs(cut, commands),
         };
         let steps = commands.iter().filter_map(recorded_step).collect();
         Turn {
@@ -83,6 +87,33 @@ impl<'a> Turns<'a> {
             steps,
             completed,
             commands,
+        }
+    }
+
+    /// All news of a turn, in history order.
+    fn jobs(&mut self, cut: &Cut, commands: &'a [Event]) -> Vec<Job> {
+        let mut news = before(&mut self.news, cut.event);
+        let admitted = before(&mut self.admitted, cut.event);
+        let told = news.len();
+        for event in commands {
+            if let EventKind::Update(UpdateEvent::Accepted(accepted)) = &event.kind {
+                news.extend(update(accepted, &admitted));
+            } else if let EventKind::Patched { id, .. } = &event.kind {
+                news.push((EventId(0), Job::NotifyPatch { id: id.clone() }));
+            }
+        }
+        if news.len() > told {
+            // Stable: an update comes behind the news of the event it stands behind.
+            news.sort_by_key(|(event, _)| *event);
+        }
+        news.into_iter().map(|(_, job)| job).collect()
+    }
+
+    fn read(&mut self, event: &'a Event) {
+        if let EventKind::Update(UpdateEvent::Admitted(request)) = &event.kind {
+            self.admitted.push((event.id, request));
+        } else if let Some(job) = Job::from_event(event) {
+            self.news.push((event.id, job));
         }
     }
 }
@@ -96,7 +127,6 @@ impl<'a> Iterator for Turns<'a> {
             let kind = &event.kind;
             if matches!(kind, EventKind::TaskStarted) {
                 self.cut = Some(Cut {
-                    jobs: self.jobs.len(),
                     event: event.id,
                     time: event.time,
                 });
@@ -107,11 +137,35 @@ impl<'a> Iterator for Turns<'a> {
                     return Some(self.turn(&cut, event.id));
                 }
             } else {
-                self.jobs.extend(Job::from_event(event));
+                self.read(event);
             }
         }
         None
     }
+}
+
+/// Takes what stands before this event.
+fn before<T>(list: &mut Vec<(EventId, T)>, cut: EventId) -> Vec<(EventId, T)> {
+    let count = list.partition_point(|(event, _)| *event < cut);
+    let later = list.split_off(count);
+    std::mem::replace(list, later)
+}
+
+/// An accepted update, as it is told again, and where.
+fn update(
+    accepted: &UpdateAccepted,
+    admitted: &[(EventId, &UpdateRequest)],
+) -> Option<(EventId, Job)> {
+    let (event, request) = match &accepted.request {
+        Some(request) => (accepted.behind, request),
+        None => *admitted.iter().find(|(_, it)| it.id == accepted.id)?,
+    };
+    let request = request.clone();
+    let job = UpdateJob {
+        request,
+        run_validator: false,
+    };
+    Some((event, Job::Update(Box::new(job))))
 }
 
 fn is_command(event: &Event) -> bool {

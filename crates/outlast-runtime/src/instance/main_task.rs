@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use outlast_model::Command;
 use outlast_model::event::Started;
+use outlast_model::job::UpdateJob;
 
 use super::{Instance, Phase};
 use crate::context::Context;
@@ -17,7 +18,7 @@ use crate::failure::{TaskFailure, Whence};
 use crate::program::{MainOutcome, Program, SliceWatch};
 use crate::shared::Commands;
 use crate::slab::{Entry, Presence};
-use crate::{leftover, undo};
+use crate::{leftover, undo, update};
 
 /// The name of the first task.
 const MAIN: &str = "main";
@@ -99,6 +100,7 @@ impl Instance {
             let whence = main.map_or(nobody, |task| task.whence());
             return Err(TaskFailure::waits_for_nothing(&whence));
         }
+        self.turn_away_unhandled();
         let mut commands = self.shared.flush();
         if !self.shared.header.get().is_replaying {
             commands.extend(leftover::take(self.shared.run_id));
@@ -110,6 +112,19 @@ impl Instance {
             self.phase = Phase::Closed;
         }
         Ok(commands)
+    }
+
+    /// The slice is over, and so is the time in which an update can find its handler.
+    fn turn_away_unhandled(&self) {
+        let unhandled = self.shared.mailbox.borrow_mut().unhandled_updates();
+        for UpdateJob { request, .. } in unhandled {
+            let failure = {
+                let mailbox = self.shared.mailbox.borrow();
+                update::unknown(&request.name, mailbox.update_names())
+            };
+            let id = request.id;
+            self.shared.answer(Command::RejectUpdate { id, failure });
+        }
     }
 
     fn waits_for_nothing(&self) -> bool {

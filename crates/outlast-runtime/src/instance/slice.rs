@@ -110,8 +110,14 @@ impl Instance {
                 self.shared.resolve(key, resolution.clone())?;
             }
             Job::CancelWorkflow { .. } => applied.is_cancelled = true,
-            Job::Update(_)
-            | Job::NotifyPatch { .. }
+            Job::Update(job) => {
+                let delivery = self.shared.mailbox.borrow_mut().arrive_update(job);
+                if let Some(delivery) = delivery {
+                    let id = self.executor.add_handler(&self.shared, delivery);
+                    applied.handlers.push(id);
+                }
+            }
+            Job::NotifyPatch { .. }
             | Job::ResolveChildStart { .. }
             | Job::ResolveChild { .. }
             | Job::ResolveSignalExternal { .. }
@@ -183,7 +189,7 @@ impl Instance {
             Ended::Branch | Ended::Handler(_, Ok(())) => {}
             Ended::Handler(name, Err(failure)) => {
                 self.shared
-                    .warn_live(|| format!("handler of signal `{name}` failed: {failure}"));
+                    .warn_live(|| format!("{name} failed: {failure}"));
             }
         }
         self.shared.end_poll();

@@ -4,12 +4,18 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use outlast_model::event::{ActivityScheduled, Started, StepRecorded};
+use outlast_model::event::{
+    ActivityScheduled, CancelInitiated, CancelOf, ChildEvent, ChildInitiated, ContinuedAsNew,
+    ExternalEvent, SignalInitiated, Started, StepRecorded, UpdateAccepted, UpdateEvent,
+    UpdateOutcome, UpdateRequest,
+};
 use outlast_model::failure::RetryState;
-use outlast_model::task::{RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::job::UpdateJob;
+use outlast_model::task::{Notes, RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::view::RunRef;
 use outlast_model::{
     Activation, Attempt, Command, Epoch, Event, EventId, EventKind, Failure, Job, Payload,
-    Resolution, RunId, Seq, StepName, Timestamp,
+    Resolution, RunId, Seq, StepName, Timestamp, UpdateId,
 };
 use outlast_runtime::{
     ForeignWake, Instance, ReplayChecks, SliceWatch, TaskFailure, Unwatched, replay, run_task,
@@ -37,6 +43,18 @@ pub(crate) struct Backend {
     pub(crate) activities: BTreeMap<Seq, String>,
     pub(crate) timers: BTreeMap<Seq, ()>,
     pub(crate) steps: BTreeMap<Seq, (StepName, bool)>,
+    /// Open children, and whether they were told to have started.
+    pub(crate) children: BTreeMap<Seq, bool>,
+    /// Messages to other runs that nobody has confirmed.
+    pub(crate) sent: BTreeMap<Seq, ()>,
+    /// Requests to other runs to stop that nobody has confirmed.
+    pub(crate) requests: BTreeMap<CancelOf, ()>,
+    /// Updates that are not answered: the request if no event has it, and where they came.
+    updates: BTreeMap<UpdateId, (Option<UpdateRequest>, EventId)>,
+    /// What became of updates, in short.
+    pub(crate) answers: Vec<String>,
+    /// What the newest task had to say.
+    pub(crate) notes: Notes,
 }
 
 pub(crate) const RUN: RunId = RunId(0x0190_0000_0000_7000_8000_0000_0000_0001);
@@ -61,6 +79,12 @@ impl Backend {
             activities: BTreeMap::new(),
             timers: BTreeMap::new(),
             steps: BTreeMap::new(),
+            children: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            updates: BTreeMap::new(),
+            answers: Vec::new(),
+            notes: Notes::default(),
         };
         backend.stimulus(EventKind::Started(Box::new(Started {
             workflow_id: "w".into(),
@@ -109,6 +133,28 @@ impl Backend {
             input,
             request_id: None,
         });
+        self
+    }
+
+    /// An update that runs at once: its request is in no event of its own.
+    pub(crate) fn update(&mut self, id: &str, name: &str, text: &str) -> &mut Self {
+        let request = request(id, name, text);
+        let behind = EventId(self.history.len() as u64);
+        self.updates
+            .insert(id.into(), (Some(request.clone()), behind));
+        self.unseen.push(Job::Update(Box::new(UpdateJob {
+            request,
+            run_validator: true,
+        })));
+        self
+    }
+
+    /// An update that has to wait for workflow code.
+    pub(crate) fn admit(&mut self, id: &str, name: &str, text: &str) -> &mut Self {
+        let request = Box::new(request(id, name, text));
+        self.stimulus(EventKind::Update(UpdateEvent::Admitted(request)));
+        let behind = EventId(self.history.len() as u64);
+        self.updates.insert(id.into(), (None, behind));
         self
     }
 
@@ -218,10 +264,11 @@ impl Backend {
         self.instance = instance;
         self.write(EventKind::TaskStarted);
         match answer {
-            TaskAnswer::Completed { commands, .. } => {
+            TaskAnswer::Completed { commands, notes } => {
+                self.notes = notes;
                 self.completed(&task.activation.jobs, commands)
             }
-            TaskAnswer::Queried(_) => Vec::new(),
+            TaskAnswer::Queried(_) => panic!("nothing was asked"),
             TaskAnswer::Failed { cause, failure } => {
                 assert!(self.instance.is_none(), "a failed task leaves no instance");
                 self.failed = Some(TaskFailure {
@@ -313,8 +360,115 @@ impl Backend {
             Command::CompleteWorkflow { result } => self.close(EventKind::Completed { result }),
             Command::FailWorkflow { failure } => self.close(EventKind::Failed { failure }),
             Command::CancelWorkflow => self.close(EventKind::Canceled),
-            other => panic!("{} is not written here", other.name()),
+            Command::ContinueAsNew(c) => {
+                self.close(EventKind::ContinuedAsNew(Box::new(ContinuedAsNew {
+                    new_run_id: RunId(2),
+                    workflow_type: c.workflow_type.unwrap_or("flow".into()),
+                    queue: c.queue.unwrap_or("q".into()),
+                    input: c.input,
+                    run_timeout: c.run_timeout,
+                })));
+            }
+            Command::StartChild(_)
+            | Command::CancelChild { .. }
+            | Command::SignalExternal(_)
+            | Command::CancelExternal(_) => self.speak(command),
+            Command::SetPatch {
+                id,
+                is_deprecated,
+                site,
+            } => self.write(EventKind::Patched {
+                id,
+                is_deprecated,
+                site,
+            }),
+            Command::AcceptUpdate { .. }
+            | Command::RejectUpdate { .. }
+            | Command::CompleteUpdate { .. } => self.answer(command),
         }
+    }
+
+    fn answer(&mut self, command: Command) {
+        if let Command::AcceptUpdate { id } = command {
+            let (request, behind) = self.updates[&id].clone();
+            self.answers.push(format!("{id} accepted"));
+            let accepted = UpdateAccepted {
+                id,
+                request,
+                behind,
+            };
+            self.write(EventKind::Update(UpdateEvent::Accepted(Box::new(accepted))));
+        } else if let Command::RejectUpdate { id, failure } = command {
+            assert!(self.updates.remove(&id).is_some(), "answered once");
+            self.answers.push(format!("{id} rejected: {failure}"));
+        } else if let Command::CompleteUpdate { id, outcome } = command {
+            assert!(self.updates.remove(&id).is_some(), "answered once");
+            let answer = match &outcome {
+                UpdateOutcome::Completed(result) => {
+                    format!("ok:{}", String::from_utf8_lossy(&result.data))
+                }
+                UpdateOutcome::Failed(failure) => format!("failed:{failure}"),
+            };
+            self.answers.push(format!("{id} {answer}"));
+            self.write(EventKind::Update(UpdateEvent::Completed { id, outcome }));
+        }
+    }
+
+    /// Carries out a command that is about another run.
+    fn speak(&mut self, command: Command) {
+        if let Command::StartChild(c) = command {
+            let is_new = self.children.insert(c.seq, false).is_none();
+            assert!(is_new, "numbers are used once");
+            let child = ChildInitiated {
+                seq: c.seq,
+                workflow_id: c.workflow_id,
+                run_id: RunId(u128::from(c.seq.0)),
+                workflow_type: c.workflow_type,
+                queue: c.options.queue.clone().unwrap_or("q".into()),
+                input: c.input,
+                options: c.options,
+                site: c.site,
+            };
+            self.write(EventKind::Child(ChildEvent::Initiated(Box::new(child))));
+        } else if let Command::CancelChild { seq, reason, site } = command {
+            assert!(self.children.contains_key(&seq), "child {seq} is open");
+            let target = RunRef::newest("child".into());
+            self.ask_to_stop(CancelInitiated {
+                of: CancelOf::Child(seq),
+                target,
+                reason,
+                site,
+            });
+        } else if let Command::CancelExternal(c) = command {
+            self.ask_to_stop(CancelInitiated {
+                of: CancelOf::External(c.seq),
+                target: c.target,
+                reason: c.reason,
+                site: c.site,
+            });
+        } else if let Command::SignalExternal(c) = command {
+            assert!(
+                self.sent.insert(c.seq, ()).is_none(),
+                "numbers are used once"
+            );
+            let signal = SignalInitiated {
+                seq: c.seq,
+                target: c.target,
+                name: c.name,
+                input: c.input,
+                site: c.site,
+            };
+            self.write(EventKind::External(ExternalEvent::SignalInitiated(
+                Box::new(signal),
+            )));
+        }
+    }
+
+    fn ask_to_stop(&mut self, cancel: CancelInitiated) {
+        let is_new = self.requests.insert(cancel.of, ()).is_none();
+        assert!(is_new, "asked once: {:?}", cancel.of);
+        let event = ExternalEvent::CancelInitiated(Box::new(cancel));
+        self.write(EventKind::External(event));
     }
 
     fn close(&mut self, kind: EventKind) {
@@ -371,6 +525,14 @@ impl Backend {
     }
 }
 
+fn request(id: &str, name: &str, text: &str) -> UpdateRequest {
+    UpdateRequest {
+        id: id.into(),
+        name: name.into(),
+        input: Payload::bytes(text.to_owned()),
+    }
+}
+
 /// Commands in short: `activity 1 a`, `cancel timer 2`, `complete`.
 pub(crate) fn short(commands: &[Command]) -> Vec<String> {
     let short = commands.iter().map(|command| match command {
@@ -383,7 +545,17 @@ pub(crate) fn short(commands: &[Command]) -> Vec<String> {
         Command::CompleteWorkflow { .. } => "complete".into(),
         Command::FailWorkflow { failure } => format!("fail {failure}"),
         Command::CancelWorkflow => "canceled".into(),
-        other => other.name().into(),
+        Command::ContinueAsNew(c) => format!("continue with {} signals", c.signals.len()),
+        Command::StartChild(c) => format!("child {} {}", c.seq, c.workflow_type),
+        Command::CancelChild { seq, .. } => format!("cancel child {seq}"),
+        Command::SignalExternal(c) => {
+            format!("signal {} {} to {}", c.seq, c.name, c.target.workflow_id)
+        }
+        Command::CancelExternal(c) => format!("stop {} {}", c.seq, c.target.workflow_id),
+        Command::SetPatch { id, .. } => format!("patch {id}"),
+        Command::AcceptUpdate { id } => format!("accept {id}"),
+        Command::RejectUpdate { id, .. } => format!("reject {id}"),
+        Command::CompleteUpdate { id, .. } => format!("answer {id}"),
     });
     short.collect()
 }

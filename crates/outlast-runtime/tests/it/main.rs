@@ -16,3 +16,4 @@ mod random_programs;
 mod scheduling;
 mod signals;
 mod undo;
+mod updates;

@@ -55,9 +55,10 @@ fn differs<F: Future<Output = MainOutcome> + 'static>(
     assert_eq!(failed.cause, TaskFailedCause::NonDeterminism);
     let text = &failed.failure.message;
     let (told, remedy) = text.split_once("\n  remedy:  ").expect("says what to do");
-    assert!(remedy.starts_with("put the durable calls back in their old order"));
+    assert!(remedy.starts_with("keep the old calls for the runs that made them: `if ctx.patched("));
     let told = told.strip_prefix("the code does not do what its history says\n");
-    let mut short = told.expect("says what is wrong").to_owned();
+    let told = told.expect("says what is wrong");
+    let mut short = told[told.find("  history: ").expect("names history")..].to_owned();
     while let Some(at) = short.find("crates/outlast-runtime/") {
         let end = short[at..].find(".rs:").map_or(short.len(), |n| at + n + 4);
         let digits = short[end..].find(|c: char| !c.is_ascii_digit());
@@ -289,4 +290,17 @@ fn a_step_is_delivered_in_the_round_that_delivered_it() {
 fn a_history_without_a_completed_task_has_nothing_to_replay() {
     let backend = Backend::new(Flow::new(|_, _| async { done() }));
     assert!(backend.replayed().is_err());
+}
+
+#[test]
+fn the_difference_stands_below_the_last_thing_both_sides_agree_on() {
+    let renamed = |ctx| async move {
+        drop((sleep(ctx, 1), step(ctx, "s"), act(ctx, "renamed")).2.await);
+        done()
+    };
+    let failed = replay_with(renamed, false).expect_err("the code differs");
+    let lines: Vec<&str> = failed.failure.message.lines().collect();
+    assert!(lines[1].starts_with("  same:    event 5 TimerStarted, timer 1, asked at"));
+    assert!(lines[2].starts_with("  history: event 6 ActivityTaskScheduled, activity 1 `a`"));
+    assert!(lines[3].starts_with("  code:    ScheduleActivity, activity 1 `renamed`"));
 }

@@ -1,0 +1,70 @@
+//! What goes to whom.
+
+use super::*;
+
+fn handler() -> SignalHandler {
+    Rc::new(|_, _| Box::pin(async { Ok(()) }))
+}
+
+fn any() -> AnySignalHandler {
+    Rc::new(|_, _, _| Box::pin(async { Ok(()) }))
+}
+
+fn inputs(deliveries: Vec<Delivery>) -> Vec<Payload> {
+    let input = |delivery| match delivery {
+        Delivery::Signal { input, .. } => input,
+        Delivery::Update { job, .. } => job.request.input,
+    };
+    deliveries.into_iter().map(input).collect()
+}
+
+#[test]
+fn buffered_signals_are_delivered_in_order_of_arrival_whatever_their_name() {
+    let mut mailbox = Mailbox::default();
+    for (name, text) in [("b", "1"), ("c", "2"), ("a", "3"), ("b", "4")] {
+        mailbox.arrive(&name.into(), &Payload::bytes(text));
+    }
+    mailbox.handle("a".into(), handler());
+    mailbox.handle("b".into(), handler());
+    let order = inputs(mailbox.deliverable());
+    assert_eq!(order, ["1", "3", "4"].map(Payload::bytes));
+    assert!(mailbox.deliverable().is_empty());
+    assert_eq!(mailbox.unread().collect::<Vec<_>>(), [(&"c".into(), 1)]);
+}
+
+#[test]
+fn a_wait_looks_again_only_for_its_own_name() {
+    let mut mailbox = Mailbox::default();
+    mailbox.wait("a".into(), Seq(1));
+    let Arrival::Buffered(other) = mailbox.arrive(&"b".into(), &Payload::null()) else {
+        panic!("nobody handles it");
+    };
+    assert!(other.is_empty());
+    let Arrival::Buffered(own) = mailbox.arrive(&"a".into(), &Payload::null()) else {
+        panic!("nobody handles it");
+    };
+    assert_eq!(own, [Seq(1)]);
+    mailbox.leave(&"a".into(), Seq(1));
+    assert_eq!(mailbox.take(&"a".into()), Some(Payload::null()));
+    assert_eq!(mailbox.take(&"a".into()), None);
+}
+
+#[test]
+fn a_handler_of_any_name_gets_what_nobody_else_takes() {
+    let mut mailbox = Mailbox::default();
+    mailbox.wait("received".into(), Seq(1));
+    mailbox.leave(&"received".into(), Seq(1));
+    mailbox.handle("named".into(), handler());
+    for (name, text) in [("x", "1"), ("received", "2"), ("y", "3")] {
+        mailbox.arrive(&name.into(), &Payload::bytes(text));
+    }
+    mailbox.handle_any(any());
+    assert_eq!(
+        inputs(mailbox.deliverable()),
+        ["1", "3"].map(Payload::bytes)
+    );
+    assert_eq!(
+        mailbox.unread().collect::<Vec<_>>(),
+        [(&"received".into(), 1)]
+    );
+}
