@@ -269,6 +269,7 @@ impl RunId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use std::string::ToString;
 
     #[test]
@@ -278,5 +279,53 @@ mod tests {
         assert_eq!(text.parse::<RunId>(), Ok(id));
         assert_eq!(text.as_bytes()[14], b'7');
         assert_eq!("nonsense".parse::<RunId>(), Err(NotAnId));
+    }
+
+    /// Makers of the same millisecond, a few bits apart or not at all.
+    fn makers() -> impl Iterator<Item = RunId> {
+        let random = (0..100_u128).map(|n| RunId::v7(1_000, n));
+        let drawn = (0..100_u128).map(|n| RunId::v7(1_000, (n << 64) | (n * n)));
+        random.chain(drawn)
+    }
+
+    #[test]
+    fn runs_that_others_bring_forth_have_ids_of_their_own() {
+        let mut made: BTreeSet<RunId> = makers().collect();
+        let before = made.len();
+        for maker in makers().collect::<BTreeSet<_>>() {
+            for seq in 0..500 {
+                let id = RunId::derived(maker, Seq(seq), 2_000);
+                assert!(made.insert(id), "child {seq} of {maker} is {id} again");
+            }
+        }
+        assert_eq!(made.len(), before * 501);
+    }
+
+    #[test]
+    fn a_chain_of_successors_never_meets_an_id_again() {
+        let mut made = BTreeSet::new();
+        let mut run = RunId::v7(1_000, 7);
+        for _ in 0..10_000 {
+            assert!(made.insert(run), "{run} again");
+            run = RunId::derived(run, Seq(0), 1_000);
+        }
+    }
+
+    #[test]
+    fn ids_of_runs_that_others_bring_forth_are_ordered_by_time() {
+        for maker in makers() {
+            let at = |millis| (0..50).map(move |seq| RunId::derived(maker, Seq(seq), millis));
+            let (early, late) = (at(5_000).max(), at(5_001).min());
+            assert!(early < late, "{maker}");
+        }
+    }
+
+    #[test]
+    fn the_same_cause_brings_forth_the_same_run() {
+        for maker in makers() {
+            let id = RunId::derived(maker, Seq(3), 2_000);
+            assert_eq!(id, RunId::derived(maker, Seq(3), 2_000));
+            assert_eq!(id.to_string().as_bytes()[14], b'7', "a UUID of version 7");
+        }
     }
 }

@@ -20,7 +20,8 @@ pub const HISTORY_BYTES: u64 = 1 << 30;
 pub const UPDATES_IN_FLIGHT: usize = 1_000;
 /// Notes of one run that are kept, the newest.
 pub const NOTES: usize = 20;
-/// Workflow ids, request ids, names.
+/// Ids and names: of workflows, types, queues, requests, signals, updates, queries, promises,
+/// patches. See [`check_id`].
 pub const ID_BYTES: usize = 1_000;
 /// Stimuli of one run not yet committed; past it a sender waits.
 pub const UNCOMMITTED_STIMULI: usize = 10_000;
@@ -52,3 +53,19 @@ pub const START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(600);
 pub const SNAPSHOT_EVERY_COMMITS: u64 = 256;
 /// A timer is looked at again at least this often while it is open: the clock may jump.
 pub const REARM: Duration = Duration::from_secs(60);
+
+/// Whether a text can be an id or a name.
+///
+/// # Errors
+/// The rule it breaks, for a person.
+pub fn check_id(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        Err("it is empty")
+    } else if text.len() > ID_BYTES {
+        Err("it has more than 1,000 bytes")
+    } else if text.chars().any(char::is_control) {
+        Err("it has control characters")
+    } else {
+        Ok(())
+    }
+}

@@ -1,4 +1,6 @@
-//! Any record: the generators behind the laws of the stored format.
+//! Any record and any post: the generators behind the laws of the stored format.
+
+mod between;
 
 use std::time::Duration;
 
@@ -7,13 +9,15 @@ use outlast_model::failure::RetryState;
 use outlast_model::payload::Encoding;
 use outlast_model::{
     ActivityOptions, Attempt, CancelMode, Epoch, Event, EventId, EventKind, Fact, Failure,
-    FailureKind, Incarnation, Payload, Record, Resolution, RetryPolicy, RunId, Seq, StepOptions,
+    FailureKind, Incarnation, Payload, Record, Resolution, RetryPolicy, Seq, StepOptions,
     TimeoutKind, Timestamp,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
+
+pub(crate) use between::post;
 
 /// The records of one commit: events numbered on, times never going back.
 pub(crate) fn records() -> BoxedStrategy<Vec<Record>> {
@@ -45,33 +49,19 @@ pub(crate) fn records() -> BoxedStrategy<Vec<Record>> {
 }
 
 fn kind() -> BoxedStrategy<EventKind> {
-    prop_oneof![run_kind(), task_kind(), activity_kind(), small_kind()].boxed()
+    prop_oneof![
+        run_kind(),
+        task_kind(),
+        activity_kind(),
+        small_kind(),
+        between::kind()
+    ]
+    .boxed()
 }
 
 fn run_kind() -> BoxedStrategy<EventKind> {
-    let started = (
-        text(),
-        any::<u128>(),
-        text(),
-        payload(),
-        of(text()),
-        of(duration()),
-    );
     prop_oneof![
-        started.prop_map(|(id, run_id, name, input, request_id, run_timeout)| {
-            EventKind::Started(Box::new(Started {
-                workflow_id: id.as_str().into(),
-                run_id: RunId(run_id),
-                workflow_type: name.as_str().into(),
-                queue: name.as_str().into(),
-                input,
-                request_id: request_id.map(|r| r.as_str().into()),
-                run_timeout,
-                parent: None,
-                first_run_id: None,
-                continued_from: None,
-            }))
-        }),
+        started().prop_map(|started| EventKind::Started(Box::new(started))),
         payload().prop_map(|result| EventKind::Completed { result }),
         failure().prop_map(|failure| EventKind::Failed { failure }),
         Just(EventKind::TimedOut),
@@ -79,6 +69,32 @@ fn run_kind() -> BoxedStrategy<EventKind> {
         text().prop_map(|reason| EventKind::Terminated { reason }),
     ]
     .boxed()
+}
+
+fn started() -> BoxedStrategy<Started> {
+    let request = (text(), text(), payload(), of(text()), of(duration()));
+    let kin = (
+        of(between::parent()),
+        of(between::run_id()),
+        of(between::run_id()),
+    );
+    (request, between::run_id(), kin)
+        .prop_map(|(request, run_id, kin)| {
+            let (id, name, input, request_id, run_timeout) = request;
+            Started {
+                workflow_id: id.as_str().into(),
+                run_id,
+                workflow_type: name.as_str().into(),
+                queue: name.as_str().into(),
+                input,
+                request_id: request_id.map(|r| r.as_str().into()),
+                run_timeout,
+                parent: kin.0.map(Box::new),
+                first_run_id: kin.1,
+                continued_from: kin.2,
+            }
+        })
+        .boxed()
 }
 
 fn task_kind() -> BoxedStrategy<EventKind> {
@@ -173,7 +189,7 @@ fn small_kind() -> BoxedStrategy<EventKind> {
 }
 
 fn fact() -> BoxedStrategy<Fact> {
-    prop_oneof![attempt_fact(), step_fact(), run_fact()].boxed()
+    prop_oneof![attempt_fact(), step_fact(), run_fact(), between::fact()].boxed()
 }
 
 fn attempt_fact() -> BoxedStrategy<Fact> {
@@ -291,6 +307,11 @@ fn failure_kind() -> BoxedStrategy<FailureKind> {
             activity_type: name.as_str().into(),
             seq,
             retry_state
+        }),
+        (text(), text(), seq()).prop_map(|(id, name, seq)| FailureKind::Child {
+            workflow_id: id.as_str().into(),
+            workflow_type: name.as_str().into(),
+            seq
         }),
     ]
     .boxed()

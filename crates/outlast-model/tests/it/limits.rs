@@ -47,6 +47,19 @@ fn an_id_has_at_most_1_000_bytes() {
 }
 
 #[test]
+fn an_id_is_neither_empty_nor_long_nor_has_control_characters() {
+    let longest = "x".repeat(limits::ID_BYTES);
+    for good in ["a", "order/7 of today", "\u{fc}", &longest] {
+        assert_eq!(limits::check_id(good), Ok(()), "{good:?}");
+    }
+    // Bytes count, not characters.
+    let wide = "\u{fc}".repeat(501);
+    for bad in ["", "a\nb", "\u{7f}", &format!("{longest}x"), &wide] {
+        assert!(limits::check_id(bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
 fn a_sender_waits_at_10_000_uncommitted_stimuli() {
     assert_eq!(limits::UNCOMMITTED_STIMULI, 10_000);
 }

@@ -1,11 +1,12 @@
 //! Laws of the stored format: whatever is written is read back, whatever is broken is noticed.
 
+use outlast_model::post::Post;
 use outlast_model::record::{self, Damaged, VERSION};
 use outlast_model::{Event, EventId, EventKind, Record, Seq, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::arbitrary::records;
+use crate::arbitrary::{post, records};
 
 proptest! {
     #[test]
@@ -28,6 +29,25 @@ proptest! {
         let blob = record::encode(&records);
         let rest = &blob[..place.index(blob.len())];
         prop_assert!(record::decode(rest).is_err(), "{} of {} bytes", rest.len(), blob.len());
+    }
+
+    #[test]
+    fn a_post_is_read_back_as_it_was_written(post in post()) {
+        let blob = record::frame(&post);
+        prop_assert_eq!(record::unframe::<Post>(&blob), Ok(post.clone()));
+        prop_assert_eq!(record::frame(&post), blob);
+    }
+
+    #[test]
+    fn a_damaged_post_is_noticed(post in post(), place: prop::sample::Index, is_cut: bool) {
+        let mut blob = record::frame(&post);
+        let bit = place.index(blob.len() * 8);
+        if is_cut {
+            blob.truncate(bit / 8);
+        } else {
+            blob[bit / 8] ^= 1 << (bit % 8);
+        }
+        prop_assert!(record::unframe::<Post>(&blob).is_err(), "bit {bit}");
     }
 
     /// A checksum is no proof of sense: a faulty writer has one too.

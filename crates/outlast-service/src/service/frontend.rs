@@ -148,15 +148,9 @@ fn check_size(
 }
 
 fn check_id(what: &'static str, value: &str) -> Result<(), Refusal> {
-    let why = if value.is_empty() {
-        "it is empty"
-    } else if value.len() > limits::ID_BYTES {
-        "it has more than 1,000 bytes"
-    } else if value.chars().any(char::is_control) {
-        "it has control characters"
-    } else {
-        return Ok(());
-    };
-    let value = value.chars().take(60).collect();
-    Err(Refusal::InvalidId { what, value, why })
+    limits::check_id(value).map_err(|why| Refusal::InvalidId {
+        what,
+        value: value.chars().take(60).collect(),
+        why,
+    })
 }
