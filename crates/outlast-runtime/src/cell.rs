@@ -23,6 +23,7 @@ use outlast_model::{
 
 use crate::program::StepCode;
 use crate::scope::Node;
+use crate::wake::TaskId;
 
 /// What kind of operation. The order is the order in which cancels of one moment are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,10 +141,18 @@ impl State {
 
 /// What an operation is about: what outlives its command.
 pub(crate) enum Subject {
-    Activity { cancel: Cell<CancelMode> },
+    Activity {
+        name: ActivityType,
+        cancel: Cell<CancelMode>,
+    },
     Timer,
-    Step { name: StepName, code: StepCode },
-    Recv { name: SignalName },
+    Step {
+        name: StepName,
+        code: StepCode,
+    },
+    Recv {
+        name: SignalName,
+    },
 }
 
 /// How to undo an operation that completed.
@@ -162,6 +171,8 @@ pub(crate) struct OperationCell {
     pub(crate) state: RefCell<State>,
     pub(crate) scope: RefCell<Rc<Node>>,
     pub(crate) waker: RefCell<Option<Waker>>,
+    /// The task that last polled it.
+    pub(crate) awaited_by: Cell<Option<TaskId>>,
     pub(crate) undo: RefCell<Option<UndoPlan>>,
     /// Whether a cancel had an effect on it.
     pub(crate) is_cancelled: Cell<bool>,
@@ -173,8 +184,20 @@ impl OperationCell {
     /// What cancelling it means when nobody says more.
     pub(crate) fn mode(&self) -> CancelMode {
         match &self.subject {
-            Subject::Activity { cancel } => cancel.get(),
+            Subject::Activity { cancel, .. } => cancel.get(),
             Subject::Timer | Subject::Step { .. } | Subject::Recv { .. } => CancelMode::Try,
+        }
+    }
+
+    /// What it is and where it was asked for, for people.
+    pub(crate) fn title(&self) -> String {
+        let (Key { kind, seq }, site) = (self.key, &self.site);
+        let kind = kind.name();
+        match &self.subject {
+            Subject::Activity { name, .. } => format!("{kind} {seq} `{name}` at {site}"),
+            Subject::Timer => format!("{kind} {seq} at {site}"),
+            Subject::Step { name, .. } => format!("{kind} {seq} `{name}` at {site}"),
+            Subject::Recv { name } => format!("{kind} `{name}` at {site}"),
         }
     }
 

@@ -13,13 +13,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use outlast_model::{
-    ActivityOptions, ActivityType, Payload, RunId, SignalName, StepName, StepOptions, Timestamp,
-    UpdateName, WorkflowId,
+    ActivityOptions, ActivityType, Payload, QueryName, RunId, SignalName, StepName, StepOptions,
+    Timestamp, UpdateName, WorkflowId,
 };
 
 use crate::branch::{Branch, Shield};
 use crate::operation::Operation;
-use crate::program::{AnySignalHandler, BranchFuture, SignalHandler, StepCode, UpdateHandler};
+use crate::program::{
+    AnySignalHandler, BranchFuture, QueryHandler, SignalHandler, StateView, StepCode, UpdateHandler,
+};
 use crate::shared::{Commands, Place, Shared, Spawned, site};
 use crate::slab::{self, Address, Presence};
 
@@ -99,6 +101,30 @@ impl Context {
         let shared = self.shared();
         shared.assert_writable("a new handler");
         shared.mailbox.borrow_mut().handle_any_update(handler);
+    }
+
+    /// Has queries of this name answered.
+    #[track_caller]
+    pub fn on_query(self, name: QueryName, handler: QueryHandler) {
+        let shared = self.shared();
+        shared.assert_writable("a new handler");
+        shared.questions.borrow_mut().handle(name, handler);
+    }
+
+    /// Has queries of names that have no handler answered.
+    #[track_caller]
+    pub fn on_any_query(self, handler: QueryHandler) {
+        let shared = self.shared();
+        shared.assert_writable("a new handler");
+        shared.questions.borrow_mut().handle_any(handler);
+    }
+
+    /// Says how the workflow's state is shown.
+    #[track_caller]
+    pub fn show_state(self, view: StateView) {
+        let shared = self.shared();
+        shared.assert_writable("a new handler");
+        shared.questions.borrow_mut().show_state(view);
     }
 
     /// Runs a future as a task of its own, in a scope below the current one.

@@ -179,6 +179,7 @@ impl Executor {
         };
         task.wake.unqueue();
         shared.begin_poll(&task.scope);
+        shared.polling.set(Some(id));
         watch.before_poll(&task.name, task.last_call.as_ref());
         let polled = {
             let _polling = Entry::new(shared.address, Presence::Polling);

@@ -9,6 +9,7 @@ use std::fmt;
 
 use outlast_model::Failure;
 use outlast_model::event::{Site, TaskFailedCause};
+use outlast_model::failure::type_name;
 
 use crate::cell::Key;
 
@@ -108,6 +109,22 @@ impl fmt::Display for Whence<'_> {
             None => write!(f, "{}, before its first durable call", self.branch),
         }
     }
+}
+
+/// There is no handler of this name, but there are these.
+pub(crate) fn unknown_handler<'a>(
+    kind: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> Failure {
+    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+    let known = if known.is_empty() {
+        "none".into()
+    } else {
+        known.join(", ")
+    };
+    let text = format!("this workflow has no {kind} `{name}`; it has: {known}");
+    Failure::application(type_name::UNKNOWN_HANDLER, text)
 }
 
 /// What a panic says.

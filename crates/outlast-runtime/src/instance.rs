@@ -13,6 +13,7 @@
 //! switched off.
 
 mod main_task;
+mod query;
 mod slice;
 
 use std::fmt;
@@ -198,6 +199,7 @@ impl Instance {
         let owned = (
             shared.state.take(),
             shared.mailbox.take(),
+            shared.questions.take(),
             shared.open.take(),
         );
         catch_unwind(AssertUnwindSafe(|| drop(owned))).unwrap_or(());

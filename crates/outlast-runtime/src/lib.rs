@@ -25,6 +25,7 @@ mod leftover;
 mod mailbox;
 pub mod operation;
 pub mod program;
+mod question;
 pub mod random;
 mod scope;
 mod shared;
@@ -43,7 +44,7 @@ pub use instance::{Instance, WaitingBranch};
 pub use operation::{Kind, Operation};
 pub use program::{
     AnySignalHandler, BranchFuture, ForeignWake, HandlerEnd, HandlerFuture, MainFuture,
-    MainOutcome, Program, SignalHandler, SliceWatch, StepCode, Unwatched, UpdateCode, UpdateFuture,
-    UpdateHandler, UpdateValidator,
+    MainOutcome, Program, QueryHandler, SignalHandler, SliceWatch, StateView, StepCode, Unwatched,
+    UpdateCode, UpdateFuture, UpdateHandler, UpdateValidator,
 };
 pub use task::{ReplayChecks, replay, run_task};

@@ -213,9 +213,19 @@ impl Mailbox {
             || self.any_update.is_some()
     }
 
-    /// Names of updates that have a handler.
-    pub(crate) fn update_names(&self) -> impl Iterator<Item = &UpdateName> {
-        self.update_handlers.keys()
+    /// Names of signals that have a handler, `*` for any other.
+    pub(crate) fn signal_handlers(&self) -> impl Iterator<Item = &str> {
+        let any = self.any.as_ref().map(|_| "*");
+        self.handlers.keys().map(SignalName::as_str).chain(any)
+    }
+
+    /// Names of updates that have a handler, `*` for any other.
+    pub(crate) fn update_handlers(&self) -> impl Iterator<Item = &str> {
+        let any = self.any_update.as_ref().map(|_| "*");
+        self.update_handlers
+            .keys()
+            .map(UpdateName::as_str)
+            .chain(any)
     }
 
     /// Signals nobody took, by name.

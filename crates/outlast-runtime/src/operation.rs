@@ -54,7 +54,7 @@ impl Operation {
     #[track_caller]
     pub fn edit_activity(self, change: impl FnOnce(&mut ActivityOptions)) -> Self {
         self.assert_editable();
-        let Subject::Activity { cancel } = &self.cell.subject else {
+        let Subject::Activity { cancel, .. } = &self.cell.subject else {
             panic!("{} has no activity options", self.name());
         };
         self.shared.edit(&self.cell, |command| {
@@ -153,6 +153,7 @@ impl Future for Operation {
         if let Some(received) = shared.receive(cell) {
             return Poll::Ready(received);
         }
+        cell.awaited_by.set(shared.polling.get());
         let mut waker = cell.waker.borrow_mut();
         if !waker
             .as_ref()

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use outlast_model::event::{Site, Started, UpdateRequest};
-use outlast_model::task::AttemptResult;
+use outlast_model::task::{AttemptResult, Query};
 use outlast_model::{Failure, Payload, RunId, SignalName};
 
 use crate::context::Context;
@@ -82,6 +82,12 @@ pub type UpdateCode = Rc<dyn Fn(Context, UpdateRequest) -> UpdateFuture>;
 
 /// What the handler of an update returns.
 pub type UpdateFuture = Pin<Box<dyn Future<Output = Result<Payload, Failure>>>>;
+
+/// Code that answers queries. It only reads.
+pub type QueryHandler = Rc<dyn Fn(Context, &Query) -> Result<Payload, Failure>>;
+
+/// Shows the workflow's state. It only reads.
+pub type StateView = Rc<dyn Fn(Context) -> Result<Payload, Failure>>;
 
 /// What becomes of a handler that still waits when main has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,6 +18,7 @@ use crate::cell::{Key, OperationCell};
 use crate::guard::Reader;
 use crate::mailbox::Mailbox;
 use crate::program::{BranchFuture, ForeignWake};
+use crate::question::Questions;
 use crate::random::Random;
 use crate::scope::{Node, Purpose};
 use crate::slab::Address;
@@ -80,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) open: RefCell<BTreeMap<Key, Rc<OperationCell>>>,
     pub(crate) undo: RefCell<Vec<Undo>>,
     pub(crate) mailbox: RefCell<Mailbox>,
+    pub(crate) questions: RefCell<Questions>,
 
     pub(crate) main_scope: Rc<Node>,
     pub(crate) handler_scope: Rc<Node>,
@@ -89,6 +91,8 @@ pub(crate) struct Shared {
     /// Counts polls: options of an operation may change until the poll that made it ends.
     pub(crate) poll: Cell<u64>,
     pub(crate) last_call: Cell<Option<Place>>,
+    /// The task that is being polled.
+    pub(crate) polling: Cell<Option<TaskId>>,
     ready: RefCell<VecDeque<TaskId>>,
     pub(crate) spawned: RefCell<Vec<Spawned>>,
     tasks: Cell<u32>,
@@ -118,12 +122,14 @@ impl Shared {
             open: RefCell::default(),
             undo: RefCell::default(),
             mailbox: RefCell::default(),
+            questions: RefCell::default(),
             scope: RefCell::new(Rc::clone(&main_scope)),
             main_scope,
             handler_scope: Node::root(1, Purpose::Handlers),
             scopes: Cell::new(2),
             poll: Cell::new(0),
             last_call: Cell::new(None),
+            polling: Cell::new(None),
             ready: RefCell::default(),
             spawned: RefCell::default(),
             tasks: Cell::new(0),
@@ -143,6 +149,11 @@ impl Shared {
             history_events: activation.history_events,
             suggest_continue_as_new: activation.suggest_continue_as_new,
         });
+    }
+
+    /// Whether nothing has happened since the last slice.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.ready.borrow().is_empty() && self.outgoing.borrow().is_empty()
     }
 
     /// Code of a task begins to run.

@@ -34,6 +34,13 @@ pub(crate) struct Outgoing {
     follow_ups: Vec<Seq>,
 }
 
+impl Outgoing {
+    /// Whether nothing leaves.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.dropped.is_empty() && self.follow_ups.is_empty()
+    }
+}
+
 struct Entry {
     command: Command,
     cell: Option<Rc<OperationCell>>,
@@ -71,6 +78,7 @@ impl Shared {
         site: Site,
     ) -> Operation {
         let subject = Subject::Activity {
+            name: activity_type.clone(),
             cancel: Cell::new(options.cancel),
         };
         self.schedule(Kind::Activity, subject, site, |seq, site| {
@@ -144,6 +152,7 @@ impl Shared {
             state: RefCell::new(State::Sent),
             scope: RefCell::new(Rc::clone(&self.scope.borrow())),
             waker: RefCell::new(None),
+            awaited_by: Cell::new(None),
             undo: RefCell::new(None),
             is_cancelled: Cell::new(false),
             is_owned: Cell::new(true),

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use outlast_model::task::{Notes, TaskAnswer, WorkflowTask};
-use outlast_model::{Activation, Command, Event, Job, Resolution};
+use outlast_model::{Activation, Command, Event, Failure, Job, Payload, Resolution};
 
 use crate::cell::{Key, Kind};
 use crate::check;
@@ -47,6 +47,10 @@ pub fn run_task(
         checks,
     };
     let mut instance = instance;
+    if !task.queries.is_empty() {
+        let answers = stage.queries(&mut instance, task);
+        return (instance, TaskAnswer::Queried(answers));
+    }
     match stage.task(&mut instance, task) {
         Ok(commands) => {
             let notes = stage.notes(&mut instance);
@@ -101,6 +105,33 @@ impl Stage<'_> {
             *instance = self.replay(history)?;
         }
         self.rounds(instance, &task.activation, &[])
+    }
+
+    /// Answers all questions of a task. They never fail it: the run has not done anything wrong.
+    fn queries(
+        &self,
+        slot: &mut Option<Instance>,
+        task: &WorkflowTask,
+    ) -> Vec<Result<Payload, Failure>> {
+        let replayed = match (&slot, &task.history) {
+            (None, Some(history)) => self.replay(history),
+            (Some(_), Some(_) | None) | (None, None) => Ok(slot.take()),
+        };
+        let asked = task.queries.iter();
+        let mut instance = match replayed {
+            Ok(Some(instance)) => instance,
+            Ok(None) => return asked.map(|_| Err(not_ready())).collect(),
+            Err(failed) => return asked.map(|_| Err(failed.failure.clone())).collect(),
+        };
+        let answers = asked
+            .map(|query| instance.query(query, self.watch))
+            .collect();
+        if instance.is_closed() || !instance.is_at_rest() {
+            self.dismiss(&mut instance);
+        } else {
+            *slot = Some(instance);
+        }
+        answers
     }
 
     fn replay(&self, history: &[Event]) -> Result<Option<Instance>, TaskFailure> {
@@ -201,6 +232,12 @@ impl Stage<'_> {
             self.watch.warned(&warning);
         }
     }
+}
+
+/// A question came before the code has run for the first time.
+fn not_ready() -> Failure {
+    let text = "the run has not run its first workflow task yet: ask again when it has";
+    Failure::application("outlast.NotReady", text)
 }
 
 /// The activation without its jobs.

@@ -13,9 +13,8 @@
 use std::rc::Rc;
 
 use outlast_model::event::{UpdateOutcome, UpdateRequest};
-use outlast_model::failure::type_name;
 use outlast_model::job::UpdateJob;
-use outlast_model::{Command, Failure, UpdateName};
+use outlast_model::{Command, Failure};
 
 use crate::context::Context;
 use crate::guard::Reader;
@@ -53,28 +52,4 @@ fn judge(
 ) -> Result<(), Failure> {
     let ctx = Context::at(shared.address);
     shared.read_only(Reader::Validator, || validator(ctx, request))?
-}
-
-/// Nobody handles an update of this name.
-pub(crate) fn unknown<'a>(
-    name: &UpdateName,
-    known: impl Iterator<Item = &'a UpdateName>,
-) -> Failure {
-    unknown_handler("update", name.as_str(), known.map(UpdateName::as_str))
-}
-
-/// There is no handler of this name, but there are these.
-pub(crate) fn unknown_handler<'a>(
-    kind: &str,
-    name: &str,
-    known: impl Iterator<Item = &'a str>,
-) -> Failure {
-    let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
-    let known = if known.is_empty() {
-        "none".into()
-    } else {
-        known.join(", ")
-    };
-    let text = format!("this workflow has no {kind} `{name}`; it has: {known}");
-    Failure::application(type_name::UNKNOWN_HANDLER, text)
 }

@@ -14,11 +14,11 @@ use outlast_model::job::UpdateJob;
 use super::{Instance, Phase};
 use crate::context::Context;
 use crate::executor::Body;
-use crate::failure::{TaskFailure, Whence};
+use crate::failure::{TaskFailure, Whence, unknown_handler};
 use crate::program::{MainOutcome, Program, SliceWatch};
 use crate::shared::Commands;
 use crate::slab::{Entry, Presence};
-use crate::{leftover, undo, update};
+use crate::{leftover, undo};
 
 /// The name of the first task.
 const MAIN: &str = "main";
@@ -120,7 +120,7 @@ impl Instance {
         for UpdateJob { request, .. } in unhandled {
             let failure = {
                 let mailbox = self.shared.mailbox.borrow();
-                update::unknown(&request.name, mailbox.update_names())
+                unknown_handler("update", request.name.as_str(), mailbox.update_handlers())
             };
             let id = request.id;
             self.shared.answer(Command::RejectUpdate { id, failure });

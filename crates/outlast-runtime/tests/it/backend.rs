@@ -11,7 +11,7 @@ use outlast_model::event::{
 };
 use outlast_model::failure::RetryState;
 use outlast_model::job::UpdateJob;
-use outlast_model::task::{Notes, RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::task::{Notes, Query, RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::view::RunRef;
 use outlast_model::{
     Activation, Attempt, Command, Epoch, Event, EventId, EventKind, Failure, Job, Payload,
@@ -246,19 +246,7 @@ impl Backend {
         };
         let instance = self.instance.take().filter(|_| self.cache == Cache::Keep);
         let history = instance.is_none().then(|| self.history.clone());
-        let task = WorkflowTask {
-            token: TaskToken {
-                run: RunNo(1),
-                epoch: Epoch(0),
-                turn: id.0,
-            },
-            run_id: RUN,
-            workflow_id: "w".into(),
-            workflow_type: "flow".into(),
-            activation,
-            history,
-            queries: Vec::new(),
-        };
+        let task = task(activation, history, Vec::new());
         let (flow, foreign) = (Rc::clone(&self.flow), self.foreign.clone());
         let (instance, answer) = run_task(instance, &task, &*flow, &foreign, watch, self.checks);
         self.instance = instance;
@@ -280,6 +268,39 @@ impl Backend {
                 Vec::new()
             }
         }
+    }
+
+    /// Asks a question, of a run that may have ended.
+    pub(crate) fn query(&mut self, name: &str, text: &str) -> Result<String, Failure> {
+        let instance = self.instance.take().filter(|_| self.cache == Cache::Keep);
+        let history = instance.is_none().then(|| self.history.clone());
+        let activation = Activation {
+            now: Timestamp(0),
+            is_replaying: false,
+            history_events: 0,
+            suggest_continue_as_new: false,
+            jobs: Vec::new(),
+        };
+        let query = Query {
+            name: name.into(),
+            input: Payload::bytes(text.to_owned()),
+        };
+        let task = task(activation, history, vec![query]);
+        let foreign = self.foreign.clone();
+        let (instance, answer) = run_task(
+            instance,
+            &task,
+            &*self.flow,
+            &foreign,
+            &Unwatched,
+            self.checks,
+        );
+        self.instance = instance;
+        let TaskAnswer::Queried(mut answers) = answer else {
+            panic!("a question is answered: {answer:?}");
+        };
+        let answer = answers.pop().expect("one question, one answer");
+        answer.map(|payload| String::from_utf8_lossy(&payload.data).into_owned())
     }
 
     fn completed(&mut self, jobs: &[Job], commands: Vec<Command>) -> Vec<Command> {
@@ -522,6 +543,22 @@ impl Backend {
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default()
+    }
+}
+
+fn task(activation: Activation, history: Option<Vec<Event>>, queries: Vec<Query>) -> WorkflowTask {
+    WorkflowTask {
+        token: TaskToken {
+            run: RunNo(1),
+            epoch: Epoch(0),
+            turn: activation.history_events,
+        },
+        run_id: RUN,
+        workflow_id: "w".into(),
+        workflow_type: "flow".into(),
+        activation,
+        history,
+        queries,
     }
 }
 

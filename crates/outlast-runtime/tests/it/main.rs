@@ -12,6 +12,7 @@ mod equality;
 mod flow;
 mod mismatch;
 mod nets;
+mod queries;
 mod random_programs;
 mod scheduling;
 mod signals;
