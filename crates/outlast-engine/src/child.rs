@@ -136,7 +136,7 @@ fn ended(seq: Seq, outcome: RunOutcome) -> Verdict {
     })
 }
 
-/// What a parent says so that its child begins to exist.
+/// What a parent says so that its child begins to exist, right before the event that says so.
 pub fn request(run: &Run, initiated: &ChildInitiated) -> PostBody {
     let started = run.started();
     PostBody::StartChild(Box::new(ChildRequest {
@@ -151,6 +151,7 @@ pub fn request(run: &Run, initiated: &ChildInitiated) -> PostBody {
             workflow_id: started.workflow_id.clone(),
             run_id: started.run_id,
             seq: initiated.seq,
+            initiated: run.next_event(),
         },
     }))
 }

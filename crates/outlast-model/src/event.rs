@@ -105,6 +105,9 @@ pub struct Parent {
     /// The child's number in it.
     #[n(2)]
     pub seq: Seq,
+    /// The event in it that asked for the child.
+    #[n(3)]
+    pub initiated: EventId,
 }
 
 /// Why a workflow task did not complete.

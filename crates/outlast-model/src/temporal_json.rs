@@ -2,9 +2,8 @@
 //!
 //! Our records name operations by their sequence numbers, Temporal's by the ids of the events
 //! that scheduled or started them. The ids are found by one scan, in step with the writing.
-//! What Temporal has no field for (call sites, cancel modes) is left out, and so is what only
-//! another history knows (the event in a parent that asked for its child); what it demands and we
-//! do not have (a workflow task timeout) is written as its default.
+//! What Temporal has no field for (call sites, cancel modes) is left out; what it demands and
+//! we do not have (a workflow task timeout) is written as its default.
 //!
 //! Rules of the format: 64-bit numbers are strings, durations end in `s`, bytes are base64,
 //! enum values are names, fields that have no value are absent.
@@ -140,6 +139,7 @@ fn run_started(started: &Started) -> Value {
         "workflowId": started.workflow_id.as_str(),
         "parentWorkflowExecution":
             parent.map(|p| value::execution(&p.workflow_id, Some(p.run_id))),
+        "parentInitiatedEventId": parent.map(|p| id(p.initiated)),
         "taskQueue": value::queue(&started.queue),
         "input": payloads(&started.input),
         "workflowRunTimeout": started.run_timeout.map(duration),

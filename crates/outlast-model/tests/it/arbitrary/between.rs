@@ -242,11 +242,12 @@ fn outcome() -> BoxedStrategy<RunOutcome> {
 }
 
 pub(super) fn parent() -> BoxedStrategy<Parent> {
-    (text(), run_id(), seq())
-        .prop_map(|(id, run_id, seq)| Parent {
+    (text(), run_id(), seq(), any::<u64>())
+        .prop_map(|(id, run_id, seq, initiated)| Parent {
             workflow_id: id.as_str().into(),
             run_id,
             seq,
+            initiated: EventId(initiated),
         })
         .boxed()
 }

@@ -22,6 +22,7 @@ fn parent() -> Parent {
         workflow_id: "month-3".into(),
         run_id: run_id(9),
         seq: Seq(4),
+        initiated: EventId(12),
     }
 }
 
