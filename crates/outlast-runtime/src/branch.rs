@@ -6,14 +6,16 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use futures_core::FusedFuture;
 
+use crate::ending::BranchEnd;
 use crate::scope::Node;
-use crate::shared::Shared;
+use crate::shared::{Commands, Shared, Spawned};
 
 /// A cancellation scope.
 #[derive(Clone)]
@@ -23,10 +25,22 @@ pub struct Scope {
 }
 
 impl Scope {
+    pub(crate) fn new(shared: Rc<Shared>, node: Rc<Node>) -> Self {
+        Self { shared, node }
+    }
+
     /// Cancels every operation in it and below it, by each operation's mode. Operations made in
     /// it later resolve cancelled at once.
+    #[track_caller]
     pub fn cancel(&self) {
+        self.shared.assert_writable("a cancel");
         self.shared.cancel_scope(&self.node);
+    }
+
+    /// Runs a future as a task of its own, in a scope below this one.
+    #[track_caller]
+    pub fn spawn(&self, future: impl Future<Output: BranchEnd> + 'static) -> Branch {
+        Branch::spawn(&self.shared, &self.node, future)
     }
 
     /// Whether it is cancelled.
@@ -50,13 +64,50 @@ pub struct Branch {
 }
 
 impl Branch {
-    pub(crate) fn new(shared: Rc<Shared>, node: Rc<Node>) -> Self {
-        Self {
-            scope: Scope { shared, node },
+    #[track_caller]
+    pub(crate) fn spawn(
+        shared: &Rc<Shared>,
+        around: &Rc<Node>,
+        future: impl Future<Output: BranchEnd> + 'static,
+    ) -> Self {
+        let place = Location::caller();
+        shared.assert_writable("a spawn");
+        let node = shared.branch_scope(around);
+        if shared.commands.get() == Commands::On {
+            let (id, waker) = shared.new_task();
+            shared.spawned.borrow_mut().push(Spawned {
+                id,
+                future: Box::pin(async move { future.await.into_result() }),
+                scope: Rc::clone(&node),
+                waker,
+                place,
+            });
+            shared.push_ready(id);
         }
+        let scope = Scope::new(Rc::clone(shared), node);
+        Self { scope }
+    }
+
+    /// Its failure is its own affair: the scope it was spawned in goes on.
+    #[must_use]
+    pub fn supervised(self) -> Self {
+        self.scope.node.fail_alone();
+        self
+    }
+
+    /// Nobody will ask how it ended.
+    pub fn leave(&self) {
+        self.scope.node.leave_unwatched();
+    }
+
+    /// Cancels its scope when the poll ends: whoever had an interest in it has dropped it.
+    pub fn abandon(&self) {
+        self.leave();
+        self.scope.shared.drop_scope(&self.scope.node);
     }
 
     /// Cancels its scope.
+    #[track_caller]
     pub fn cancel(&self) {
         self.scope.cancel();
     }
@@ -129,14 +180,22 @@ impl<F> fmt::Debug for Shield<F> {
     }
 }
 
+impl<F> Drop for Shield<F> {
+    fn drop(&mut self) {
+        // Its future first: what that leaves behind belongs to those around the shield.
+        self.future = None;
+        self.node.end();
+    }
+}
+
 /// Makes a scope the current one until it is dropped.
-struct Inside {
+pub(crate) struct Inside {
     shared: Rc<Shared>,
     before: Rc<Node>,
 }
 
 impl Inside {
-    fn new(shared: &Rc<Shared>, node: &Rc<Node>) -> Self {
+    pub(crate) fn new(shared: &Rc<Shared>, node: &Rc<Node>) -> Self {
         let before = shared.scope.replace(Rc::clone(node));
         Self {
             shared: Rc::clone(shared),

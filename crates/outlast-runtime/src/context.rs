@@ -13,17 +13,22 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use outlast_model::{
-    ActivityOptions, ActivityType, Payload, QueryName, RunId, SignalName, StepName, StepOptions,
-    Timestamp, UpdateName, WorkflowId,
+    ActivityOptions, ActivityType, Failure, Payload, QueryName, RunId, SignalName, StepName,
+    StepOptions, Timestamp, UpdateName, WorkflowId,
 };
 
-use crate::branch::{Branch, Shield};
+use crate::branch::{Branch, Scope, Shield};
+use crate::condition::Predicate;
+use crate::ending::BranchEnd;
+use crate::guard::Reader;
 use crate::operation::Operation;
 use crate::program::{
-    AnySignalHandler, BranchFuture, QueryHandler, SignalHandler, StateView, StepCode, UpdateHandler,
+    AnySignalHandler, HandlerEnd, QueryHandler, SignalHandler, StateView, StepCode, UpdateHandler,
 };
-use crate::shared::{Commands, Place, Shared, Spawned, site};
+use crate::scoped::Scoped;
+use crate::shared::{Place, Shared, site};
 use crate::slab::{self, Address, Presence};
+use crate::wait::{Wait, WaitCell};
 
 /// The context of a workflow.
 #[derive(Clone, Copy)]
@@ -69,14 +74,21 @@ impl Context {
     }
 }
 
+/// What the failure of a branch does to the scope it was spawned in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supervision {
+    /// The scope fails with it, and the other branches are cancelled.
+    FailTogether,
+    /// Nothing: it is seen by whoever awaits the branch.
+    FailAlone,
+}
+
 /// Messages, branches and scopes.
 impl Context {
     /// Hands all signals of this name to a handler, those that arrived before included.
     #[track_caller]
     pub fn on_signal(self, name: SignalName, handler: SignalHandler) {
-        let shared = self.shared();
-        shared.assert_writable("a new handler");
-        shared.mailbox.borrow_mut().handle(name, handler);
+        self.on_signal_until(name, handler, HandlerEnd::default());
     }
 
     /// Hands signals of names that have no handler, and that no code receives, to a handler.
@@ -127,25 +139,39 @@ impl Context {
         shared.questions.borrow_mut().show_state(view);
     }
 
-    /// Runs a future as a task of its own, in a scope below the current one.
+    /// Hands all signals of this name to a handler, and says what becomes of it when it still
+    /// waits at the end of main.
     #[track_caller]
-    pub fn spawn(self, future: BranchFuture) -> Branch {
-        let place = Location::caller();
+    pub fn on_signal_until(self, name: SignalName, handler: SignalHandler, end: HandlerEnd) {
         let shared = self.shared();
-        let scope = shared.child_scope();
-        if shared.commands.get() == Commands::On {
-            let (id, waker) = shared.new_task();
-            let scope = Rc::clone(&scope);
-            shared.spawned.borrow_mut().push(Spawned {
-                id,
-                future,
-                scope,
-                waker,
-                place,
-            });
-            shared.push_ready(id);
+        shared.assert_writable("a new handler");
+        shared.mailbox.borrow_mut().handle(name, handler, end);
+    }
+
+    /// Runs a future as a task of its own, in a scope below the current one. If it fails, it
+    /// fails that one.
+    #[track_caller]
+    pub fn spawn(self, future: impl Future<Output: BranchEnd> + 'static) -> Branch {
+        let shared = self.shared();
+        let around = Rc::clone(&shared.scope.borrow());
+        Branch::spawn(&shared, &around, future)
+    }
+
+    /// Makes a future, and polls it, in a scope of its own below the current one; over when all
+    /// branches spawned in it are. The first failure cancels the rest.
+    pub fn scope<T, F: Future<Output = Result<T, Failure>>>(
+        self,
+        supervision: Supervision,
+        make: impl FnOnce(Scope) -> F,
+    ) -> Scoped<T, F> {
+        let shared = self.shared();
+        let node = shared.child_scope();
+        match supervision {
+            Supervision::FailTogether => {}
+            Supervision::FailAlone => node.supervise_members(),
         }
-        Branch::new(shared, scope)
+        let scope = Scope::new(Rc::clone(&shared), Rc::clone(&node));
+        Scoped::new(shared, node, || make(scope))
     }
 
     /// Makes a future, and polls it, in a scope that cancellation does not reach.
@@ -155,6 +181,11 @@ impl Context {
         Shield::new(shared, scope, make)
     }
 
+    /// Why the current scope fails, if a branch in it did.
+    pub fn scope_failure(self) -> Option<Failure> {
+        self.shared().scope.borrow().failure()
+    }
+
     /// Whether the current scope is cancelled. A handler of messages is told that the workflow
     /// is, and may go on.
     pub fn is_cancelled(self) -> bool {
@@ -162,53 +193,79 @@ impl Context {
     }
 }
 
-/// State.
+/// State, and waiting for it.
 impl Context {
     /// Sets the workflow's state.
+    #[track_caller]
     pub fn set_state(self, state: Box<dyn Any>) {
-        let before = self.shared().state.replace(Some(state));
+        let before = self.shared().set_state(state);
         drop(before);
     }
 
-    /// Looks at the workflow's state, and may change it.
+    /// Changes the workflow's state.
     ///
     /// # Panics
-    /// Inside another `with_state`, naming both places, and when no state was set.
+    /// Inside another borrow, naming both places; where code may only read; when no state was
+    /// set.
     #[track_caller]
-    pub fn with_state<R>(self, f: impl FnOnce(&mut dyn Any) -> R) -> R {
-        let here = Location::caller();
-        let shared = self.shared();
-        if let Some(there) = shared.state_borrowed.get() {
-            panic!(
-                "ctx.with at {here} is inside another ctx.with at {there}: finish the first \
-                 closure before you start the second"
-            );
-        }
-        let Some(state) = shared.state.take() else {
-            panic!("ctx.with at {here}: this workflow has no state");
-        };
-        shared.state_borrowed.set(Some(here));
-        let mut borrowed = Borrowed {
-            shared,
-            state: Some(state),
-        };
-        match &mut borrowed.state {
-            Some(state) => f(&mut **state),
-            None => unreachable!("the state is there until the guard is dropped"),
-        }
+    pub fn with_state<R>(self, change: impl FnOnce(&mut dyn Any) -> R) -> R {
+        self.shared().with_state(change)
     }
-}
 
-/// Puts the state back, after a panic too: code may catch it.
-struct Borrowed {
-    shared: Rc<Shared>,
-    state: Option<Box<dyn Any>>,
-}
+    /// Looks at the workflow's state. No condition is tested because of it.
+    ///
+    /// # Panics
+    /// Inside another borrow, naming both places, and when no state was set.
+    #[track_caller]
+    pub fn read_state<R>(self, look: impl FnOnce(&dyn Any) -> R) -> R {
+        self.shared().read_state(look)
+    }
 
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        self.shared.state_borrowed.set(None);
-        *self.shared.state.borrow_mut() = self.state.take();
+    /// Something outside of the state that conditions look at has changed.
+    ///
+    /// # Panics
+    /// Where code may only read.
+    #[track_caller]
+    pub fn written(self) {
+        let shared = self.shared();
+        shared.assert_writable("a write");
+        shared.count_write();
+    }
+
+    /// Waits until the predicate holds for the state; in a workflow without state it is given
+    /// `()`. It is tested now, and then when the run is at rest and state was written.
+    ///
+    /// # Panics
+    /// Inside a borrow of the state, naming both places.
+    #[track_caller]
+    pub fn wait_until(self, predicate: Predicate) -> Wait {
+        let (shared, place) = self.call();
+        shared.wait_until(predicate, place)
+    }
+
+    /// Waits until somebody inside the run releases it.
+    #[track_caller]
+    pub fn wait(self) -> Wait {
+        let (shared, place) = self.call();
+        let cell = WaitCell::new(shared.next_wait(), place, &shared.scope.borrow());
+        Wait::new(shared, cell)
+    }
+
+    /// Runs code that may look at the run and not change it.
+    ///
+    /// # Errors
+    /// It panicked, or tried to change something: the failure names the line.
+    pub fn read_only<R>(self, reader: Reader, look: impl FnOnce() -> R) -> Result<R, Failure> {
+        self.shared().read_only(reader, look)
+    }
+
+    /// For code that changes something the runtime does not see.
+    ///
+    /// # Panics
+    /// Where code may only read.
+    #[track_caller]
+    pub fn assert_writable(self, what: &str) {
+        self.shared().assert_writable(what);
     }
 }
 
@@ -220,13 +277,19 @@ impl Context {
     }
 
     /// A random number, the same on every replay.
+    #[track_caller]
     pub fn random(self) -> u64 {
-        self.shared().random.borrow_mut().draw()
+        let shared = self.shared();
+        shared.assert_writable("a random number");
+        shared.random.borrow_mut().draw()
     }
 
     /// The bits of a version 4 UUID, the same on every replay.
+    #[track_caller]
     pub fn uuid(self) -> u128 {
-        self.shared().random.borrow_mut().uuid()
+        let shared = self.shared();
+        shared.assert_writable("a random number");
+        shared.random.borrow_mut().uuid()
     }
 
     /// The user's id.

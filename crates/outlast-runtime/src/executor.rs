@@ -16,17 +16,20 @@ use outlast_model::event::Site;
 
 use crate::failure::{TaskFailure, Whence};
 use crate::mailbox::Delivery;
-use crate::program::{BranchFuture, HandlerFuture, MainFuture, MainOutcome, SliceWatch};
-use crate::scope::Node;
+use crate::program::{
+    BranchFuture, HandlerEnd, HandlerFuture, MainFuture, MainOutcome, SliceWatch,
+};
+use crate::scope::{Node, Side};
 use crate::shared::{Shared, Spawned, site};
 use crate::slab::{Entry, Presence};
+use crate::undo::UndoFuture;
 use crate::update;
 use crate::wake::{TaskId, TaskWaker};
 
 /// The code of a task.
 pub(crate) enum Body {
     Main(MainFuture),
-    Undo(BranchFuture),
+    Undo(UndoFuture),
     Branch(BranchFuture),
     /// With what it handles, for people.
     Handler(String, HandlerFuture),
@@ -36,8 +39,15 @@ pub(crate) enum Body {
 pub(crate) enum Ended {
     Main(MainOutcome),
     Undo,
-    Branch,
+    Branch(Result<(), Failure>),
     Handler(String, Result<(), Failure>),
+}
+
+/// A task that has ended: how, and what is left of it.
+pub(crate) struct Finished {
+    pub(crate) ended: Ended,
+    pub(crate) name: String,
+    pub(crate) scope: Rc<Node>,
 }
 
 impl Body {
@@ -45,7 +55,7 @@ impl Body {
         match self {
             Self::Main(future) => Pin::new(future).poll(cx).map(Ended::Main),
             Self::Undo(future) => Pin::new(future).poll(cx).map(|()| Ended::Undo),
-            Self::Branch(future) => Pin::new(future).poll(cx).map(|()| Ended::Branch),
+            Self::Branch(future) => Pin::new(future).poll(cx).map(Ended::Branch),
             Self::Handler(name, future) => Pin::new(future)
                 .poll(cx)
                 .map(|result| Ended::Handler(std::mem::take(name), result)),
@@ -71,6 +81,8 @@ impl Body {
 pub(crate) struct Task {
     pub(crate) name: String,
     pub(crate) last_call: Option<Site>,
+    /// What becomes of it when main has returned.
+    end: HandlerEnd,
     body: Body,
     scope: Rc<Node>,
     wake: Arc<TaskWaker>,
@@ -78,6 +90,10 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    pub(crate) fn is_of_main(&self) -> bool {
+        self.body.is_branch() && self.scope.side == Side::Main
+    }
+
     pub(crate) fn whence(&self) -> Whence<'_> {
         Whence {
             branch: &self.name,
@@ -102,41 +118,55 @@ impl Executor {
         scope: &Rc<Node>,
     ) -> TaskId {
         let (id, wake) = shared.new_task();
-        let waker = Waker::from(Arc::clone(&wake));
-        let scope = Rc::clone(scope);
-        self.tasks.insert(
-            id,
-            Task {
-                name,
-                last_call: None,
-                body,
-                scope,
-                wake,
-                waker,
-            },
-        );
+        self.insert(id, wake, name, body, Rc::clone(scope));
         id
+    }
+
+    fn insert(
+        &mut self,
+        id: TaskId,
+        wake: Arc<TaskWaker>,
+        name: String,
+        body: Body,
+        scope: Rc<Node>,
+    ) -> &mut Task {
+        let waker = Waker::from(Arc::clone(&wake));
+        self.tasks.entry(id).or_insert(Task {
+            name,
+            last_call: None,
+            end: HandlerEnd::default(),
+            body,
+            scope,
+            wake,
+            waker,
+        })
     }
 
     /// Adds the task of a handler: its code runs when it is polled.
     pub(crate) fn add_handler(&mut self, shared: &Rc<Shared>, delivery: Delivery) -> TaskId {
         let ctx = crate::context::Context::at(shared.address);
-        let (title, future): (String, HandlerFuture) = match delivery {
+        let (title, end, future): (String, HandlerEnd, HandlerFuture) = match delivery {
             Delivery::Signal {
                 name,
                 input,
                 handler,
+                end,
             } => (
                 format!("handler of signal `{name}`"),
+                end,
                 Box::pin(async move { handler(ctx, input).await }),
             ),
             Delivery::Update { job, handler } => (
                 format!("handler of update `{}`", job.request.name),
+                handler.end,
                 update::run(Rc::clone(shared), job, handler),
             ),
         };
         let body = Body::Handler(title.clone(), future);
-        self.add(shared, title, body, &shared.handler_scope)
+        let scope = shared.branch_scope(&shared.handler_scope);
+        let (id, wake) = shared.new_task();
+        self.insert(id, wake, title, body, scope).end = end;
+        id
     }
 
     /// Takes in the branches that code has spawned.
@@ -145,24 +175,12 @@ impl Executor {
             id,
             future,
             scope,
-            waker: wake,
+            waker,
             place,
         } in shared.spawned.take()
         {
-            let waker = Waker::from(Arc::clone(&wake));
             let name = format!("branch {} spawned at {}", id.0, site(place));
-            let body = Body::Branch(future);
-            self.tasks.insert(
-                id,
-                Task {
-                    name,
-                    last_call: None,
-                    body,
-                    scope,
-                    wake,
-                    waker,
-                },
-            );
+            self.insert(id, waker, name, Body::Branch(future), scope);
         }
     }
 
@@ -172,7 +190,7 @@ impl Executor {
         id: TaskId,
         shared: &Shared,
         watch: &dyn SliceWatch,
-    ) -> Result<Option<Ended>, TaskFailure> {
+    ) -> Result<Option<Finished>, TaskFailure> {
         // Dropped before its turn came.
         let Some(task) = self.tasks.get_mut(&id) else {
             return Ok(None);
@@ -194,49 +212,69 @@ impl Executor {
         self.adopt(shared);
         match polled {
             Poll::Pending => Ok(None),
-            Poll::Ready(ended) => self.end(id, shared).map(|()| Some(ended)),
+            Poll::Ready(ended) => {
+                let left = self.end(id, shared)?;
+                Ok(left.map(|(name, scope)| Finished { ended, name, scope }))
+            }
         }
     }
 
     /// Drops a task that has ended; its destructors still belong to its last poll.
-    fn end(&mut self, id: TaskId, shared: &Shared) -> Result<(), TaskFailure> {
+    fn end(
+        &mut self,
+        id: TaskId,
+        shared: &Shared,
+    ) -> Result<Option<(String, Rc<Node>)>, TaskFailure> {
         let Some(task) = self.tasks.remove(&id) else {
-            return Ok(());
+            return Ok(None);
         };
         task.wake.done();
         let Task {
             name,
             last_call,
             body,
+            scope,
             ..
         } = task;
         let _polling = Entry::new(shared.address, Presence::Polling);
-        catch_unwind(AssertUnwindSafe(|| drop(body))).map_err(|payload| {
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
+        dropped.map_err(|payload| {
             let whence = Whence {
                 branch: &name,
                 last_call: last_call.as_ref(),
             };
             TaskFailure::panic(&*payload, &whence)
-        })
+        })?;
+        Ok(Some((name, scope)))
     }
 
-    /// Drops all branches, in order of creation: main has ended, and with it its scope.
+    /// Drops the branches of main, in order of creation: main has ended, and with it its scope.
     pub(crate) fn end_branches(&mut self, shared: &Shared) -> Result<(), TaskFailure> {
-        let branches = self.tasks.iter().filter(|(_, task)| task.body.is_branch());
+        let branches = self.tasks.iter().filter(|(_, task)| task.is_of_main());
         let ids: Vec<TaskId> = branches.map(|(id, _)| *id).collect();
-        ids.into_iter().try_for_each(|id| self.end(id, shared))
+        for id in ids {
+            if let Some((_, scope)) = self.end(id, shared)? {
+                scope.end();
+            }
+        }
+        Ok(())
     }
 
-    /// Whether this task is a branch.
-    pub(crate) fn is_branch(&self, id: TaskId) -> bool {
-        self.tasks
-            .get(&id)
-            .is_some_and(|task| task.body.is_branch())
+    /// Whether this task is a branch that ends with main.
+    pub(crate) fn is_of_main(&self, id: TaskId) -> bool {
+        self.tasks.get(&id).is_some_and(Task::is_of_main)
     }
 
-    /// Handlers that wait.
-    pub(crate) fn handlers(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.values().filter(|task| task.body.is_handler())
+    /// Handlers that wait, and what becomes of them.
+    pub(crate) fn handlers(&self) -> impl Iterator<Item = (&Task, HandlerEnd)> {
+        let handlers = self.tasks.values().filter(|task| task.body.is_handler());
+        handlers.map(|task| (task, task.end))
+    }
+
+    /// Branches that nobody has asked to stop.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = &Task> {
+        let branches = self.tasks.values().filter(|task| task.body.is_branch());
+        branches.filter(|task| !task.scope.cuts_operations())
     }
 
     /// Drops everything, in order of creation; a destructor that panics stops nobody.

@@ -57,7 +57,9 @@ impl Shared {
     pub(crate) fn assert_writable(&self, what: &str) {
         if let Some(reader) = self.reader.get() {
             let place = Location::caller();
-            panic!("{what} at {place} was made in {reader}, which may only read: do it before");
+            panic!(
+                "{what} at {place} was made in {reader}, which may only read: do it in main, a branch or a handler"
+            );
         }
     }
 }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! One slice: apply every job, without running user code; poll woken tasks until none is ready;
-//! deliver buffered signals that found a handler, and again; then flush the commands. An
-//! instance is a cache: dropping it loses nothing, and its destructors run with commands
+//! test conditions if state was written, and again; deliver buffered signals that found a
+//! handler, and again; then flush the commands. An instance is a cache: dropping it loses nothing, and its destructors run with commands
 //! switched off.
 
 mod main_task;
@@ -198,6 +198,7 @@ impl Instance {
         self.executor.clear(shared);
         let owned = (
             shared.state.take(),
+            shared.conditions.take(),
             shared.mailbox.take(),
             shared.questions.take(),
             shared.open.take(),

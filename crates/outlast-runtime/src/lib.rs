@@ -16,7 +16,9 @@
 pub mod branch;
 mod cell;
 mod check;
+pub mod condition;
 pub mod context;
+pub mod ending;
 mod executor;
 pub mod failure;
 pub mod guard;
@@ -28,18 +30,24 @@ pub mod program;
 mod question;
 pub mod random;
 mod scope;
+pub mod scoped;
 mod shared;
 mod slab;
+mod state;
 mod table;
 pub mod task;
 mod turn;
 mod undo;
 mod update;
+pub mod wait;
 mod wake;
 
 pub use branch::{Branch, Scope, Shield};
-pub use context::{Context, in_slice};
+pub use condition::Predicate;
+pub use context::{Context, Supervision, in_slice};
+pub use ending::BranchEnd;
 pub use failure::TaskFailure;
+pub use guard::Reader;
 pub use instance::{Instance, WaitingBranch};
 pub use operation::{Kind, Operation};
 pub use program::{
@@ -47,4 +55,6 @@ pub use program::{
     MainOutcome, Program, QueryHandler, SignalHandler, SliceWatch, StateView, StepCode, Unwatched,
     UpdateCode, UpdateFuture, UpdateHandler, UpdateValidator,
 };
+pub use scoped::Scoped;
 pub use task::{ReplayChecks, replay, run_task};
+pub use wait::{Releaser, Wait, Waited};

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use outlast_model::job::UpdateJob;
 use outlast_model::{Payload, Seq, SignalName, UpdateName};
 
-use crate::program::{AnySignalHandler, SignalHandler, UpdateHandler};
+use crate::program::{AnySignalHandler, HandlerEnd, SignalHandler, UpdateHandler};
 
 /// A message on its way to a handler.
 pub(crate) enum Delivery {
@@ -21,6 +21,7 @@ pub(crate) enum Delivery {
         name: SignalName,
         input: Payload,
         handler: SignalHandler,
+        end: HandlerEnd,
     },
     Update {
         job: UpdateJob,
@@ -38,7 +39,7 @@ pub(crate) enum Arrival {
 
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    handlers: BTreeMap<SignalName, SignalHandler>,
+    handlers: BTreeMap<SignalName, (SignalHandler, HandlerEnd)>,
     any: Option<AnySignalHandler>,
     buffered: BTreeMap<SignalName, VecDeque<(u64, Payload)>>,
     waiting: BTreeMap<SignalName, BTreeSet<Seq>>,
@@ -59,12 +60,13 @@ impl Mailbox {
     /// A signal arrives.
     pub(crate) fn arrive(&mut self, name: &SignalName, input: &Payload) -> Arrival {
         let input = input.clone();
-        if let Some(handler) = self.handler(name) {
+        if let Some((handler, end)) = self.handler(name) {
             let name = name.clone();
             return Arrival::Handle(Delivery::Signal {
                 name,
                 input,
                 handler,
+                end,
             });
         }
         self.arrived += 1;
@@ -87,15 +89,15 @@ impl Mailbox {
         None
     }
 
-    fn handler(&self, name: &SignalName) -> Option<SignalHandler> {
-        if let Some(handler) = self.handlers.get(name) {
-            return Some(Rc::clone(handler));
+    fn handler(&self, name: &SignalName) -> Option<(SignalHandler, HandlerEnd)> {
+        if let Some((handler, end)) = self.handlers.get(name) {
+            return Some((Rc::clone(handler), *end));
         }
         let any = self.any.as_ref().filter(|_| !self.received.contains(name));
         any.map(|any| {
             let (any, name) = (Rc::clone(any), name.clone());
             let handler: SignalHandler = Rc::new(move |ctx, input| any(ctx, name.clone(), input));
-            handler
+            (handler, HandlerEnd::default())
         })
     }
 
@@ -108,9 +110,9 @@ impl Mailbox {
 /// Handling.
 impl Mailbox {
     /// From now on signals of this name have a handler.
-    pub(crate) fn handle(&mut self, name: SignalName, handler: SignalHandler) {
+    pub(crate) fn handle(&mut self, name: SignalName, handler: SignalHandler, end: HandlerEnd) {
         self.has_new_handlers = true;
-        self.handlers.insert(name, handler);
+        self.handlers.insert(name, (handler, end));
     }
 
     /// From now on signals that nobody else takes have a handler.
@@ -139,7 +141,7 @@ impl Mailbox {
         let mut found = BTreeMap::new();
         let names: Vec<SignalName> = self.buffered.keys().cloned().collect();
         for name in names {
-            let Some(handler) = self.handler(&name) else {
+            let Some((handler, end)) = self.handler(&name) else {
                 continue;
             };
             for (arrived, input) in self.buffered.remove(&name).into_iter().flatten() {
@@ -150,6 +152,7 @@ impl Mailbox {
                         name,
                         input,
                         handler,
+                        end,
                     },
                 );
             }

@@ -31,7 +31,9 @@ impl Operation {
     }
 
     /// Asks it to stop, in its own mode. No effect on one that has ended or was asked before.
+    #[track_caller]
     pub fn cancel(&self) {
+        self.shared.assert_writable("a cancel");
         self.shared.cancel(&self.cell);
     }
 

@@ -102,7 +102,7 @@ pub enum HandlerEnd {
 }
 
 /// The future of a spawned branch.
-pub type BranchFuture = Pin<Box<dyn Future<Output = ()>>>;
+pub type BranchFuture = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
 /// Told where the code is. Whoever runs slices measures time with it: the runtime has no clock.
 pub trait SliceWatch {

@@ -15,12 +15,13 @@ use outlast_model::event::{Site, Started};
 use outlast_model::{Activation, RunId, Timestamp, WorkflowId};
 
 use crate::cell::{Key, OperationCell};
+use crate::condition::Conditions;
 use crate::guard::Reader;
 use crate::mailbox::Mailbox;
 use crate::program::{BranchFuture, ForeignWake};
 use crate::question::Questions;
 use crate::random::Random;
-use crate::scope::{Node, Purpose};
+use crate::scope::{Node, Side};
 use crate::slab::Address;
 use crate::table::{Outgoing, Sequences};
 use crate::undo::Undo;
@@ -87,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) handler_scope: Rc<Node>,
     pub(crate) scope: RefCell<Rc<Node>>,
     scopes: Cell<u64>,
+    /// Their handles were dropped in this poll.
+    pub(crate) dropped_scopes: RefCell<Vec<Rc<Node>>>,
 
     /// Counts polls: options of an operation may change until the poll that made it ends.
     pub(crate) poll: Cell<u64>,
@@ -98,7 +101,12 @@ pub(crate) struct Shared {
     tasks: Cell<u32>,
 
     pub(crate) state: RefCell<Option<Box<dyn Any>>>,
-    pub(crate) state_borrowed: Cell<Option<Place>>,
+    /// What has borrowed the state, and where.
+    pub(crate) borrowed: Cell<Option<(&'static str, Place)>>,
+    /// How often state was written.
+    pub(crate) writes: Cell<u64>,
+    pub(crate) conditions: RefCell<Conditions>,
+    waits: Cell<u64>,
     /// Who reads, while nothing may change.
     pub(crate) reader: Cell<Option<Reader>>,
     pub(crate) warnings: RefCell<Warnings>,
@@ -108,7 +116,9 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(address: Address, started: &Started, foreign: &ForeignWake) -> Self {
-        let main_scope = Node::root(0, Purpose::Main);
+        let main_scope = Node::root(0, Side::Main);
+        let handler_scope = Node::root(1, Side::Handlers);
+        handler_scope.supervise_members();
         Self {
             address,
             workflow_id: started.workflow_id.clone(),
@@ -125,8 +135,9 @@ impl Shared {
             questions: RefCell::default(),
             scope: RefCell::new(Rc::clone(&main_scope)),
             main_scope,
-            handler_scope: Node::root(1, Purpose::Handlers),
+            handler_scope,
             scopes: Cell::new(2),
+            dropped_scopes: RefCell::default(),
             poll: Cell::new(0),
             last_call: Cell::new(None),
             polling: Cell::new(None),
@@ -134,7 +145,10 @@ impl Shared {
             spawned: RefCell::default(),
             tasks: Cell::new(0),
             state: RefCell::new(None),
-            state_borrowed: Cell::new(None),
+            borrowed: Cell::new(None),
+            writes: Cell::new(0),
+            conditions: RefCell::default(),
+            waits: Cell::new(0),
             reader: Cell::new(None),
             warnings: RefCell::default(),
             notes: RefCell::default(),
@@ -193,13 +207,23 @@ impl Shared {
         Node::child(self.next_scope(), &self.scope.borrow())
     }
 
+    /// The scope of a task that is spawned in this one.
+    pub(crate) fn branch_scope(&self, around: &Rc<Node>) -> Rc<Node> {
+        Node::branch(self.next_scope(), around)
+    }
+
     /// A scope nothing reaches into.
     pub(crate) fn shield_scope(&self) -> Rc<Node> {
-        Node::root(self.next_scope(), Purpose::Shield)
+        Node::shield(self.next_scope(), &self.scope.borrow())
     }
 
     fn next_scope(&self) -> u64 {
         self.scopes.replace(self.scopes.get() + 1)
+    }
+
+    /// The number of the next wait.
+    pub(crate) fn next_wait(&self) -> u64 {
+        self.waits.replace(self.waits.get() + 1)
     }
 
     /// Something people should know.

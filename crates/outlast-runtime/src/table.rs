@@ -16,9 +16,10 @@ use outlast_model::{
 
 use crate::cell::{Key, Kind, OperationCell, State, Subject, UndoPlan, Verdict, Wish};
 use crate::failure::TaskFailure;
+use crate::guard::Reader;
 use crate::operation::Operation;
 use crate::program::StepCode;
-use crate::scope::Node;
+use crate::scope::{Cancel, Node};
 use crate::shared::{Commands, Shared};
 use crate::undo::Undo;
 
@@ -30,6 +31,8 @@ pub(crate) struct Outgoing {
     doomed: Vec<Rc<OperationCell>>,
     /// Dropped in this poll, unresolved.
     dropped: Vec<Rc<OperationCell>>,
+    /// Dropped in main's last poll, sent long before.
+    parting: Vec<(Rc<OperationCell>, Wish)>,
     /// Try-cancels whose follow-up activation is due.
     follow_ups: Vec<Seq>,
 }
@@ -228,16 +231,22 @@ impl Shared {
         self.carry_out(cell, Wish::Asked(cell.mode()));
     }
 
-    /// Cancels a scope: all operations it reaches, in the order of kind and number.
+    /// Cancels a scope: all operations it reaches, in the order of kind and number, then waits.
     pub(crate) fn cancel_scope(&self, scope: &Rc<Node>) {
         if self.commands.get() != Commands::On {
             return;
         }
-        for key in scope.cancel() {
-            let cell = self.open.borrow().get(&key).cloned();
-            if let Some(cell) = cell {
-                self.cancel(&cell);
-            }
+        let reached = scope.cancel(Cancel::Cut);
+        for key in &reached.operations {
+            self.cancel_open(*key);
+        }
+        self.end_waits(reached);
+    }
+
+    fn cancel_open(&self, key: Key) {
+        let cell = self.open.borrow().get(&key).cloned();
+        if let Some(cell) = cell {
+            self.cancel(&cell);
         }
     }
 
@@ -288,7 +297,12 @@ impl Shared {
     pub(crate) fn abandon(&self, cell: &Rc<OperationCell>) {
         cell.is_owned.set(false);
         cell.waker.borrow_mut().take();
-        if cell.state.borrow().is_filled() || self.commands.get() != Commands::On {
+        // What only reads makes no command, not even so: the operation goes on as if detached.
+        let is_ignored = match self.reader.get() {
+            Some(Reader::Query | Reader::Validator) => true,
+            Some(Reader::Condition) | None => self.commands.get() != Commands::On,
+        };
+        if is_ignored || cell.state.borrow().is_filled() {
             return;
         }
         self.outgoing.borrow_mut().dropped.push(Rc::clone(cell));
@@ -310,25 +324,47 @@ impl Shared {
         for cell in doomed {
             self.cut_off_if_doomed(&cell);
         }
-        for cell in self.take_dropped() {
-            self.carry_out(&cell, Wish::Dropped);
+        for (cell, wish) in self.take_dropped() {
+            self.carry_out(&cell, wish);
         }
     }
 
-    /// The last poll of main has ended and the run closes: what it dropped and never sent is
-    /// taken back; for the rest no cancel is needed, the end of the run stops it.
+    /// The last poll of main has ended: what it dropped and never sent is taken back. For the
+    /// rest no cancel is needed if the run closes now: its end stops everything.
     pub(crate) fn end_last_poll(&self) {
-        for cell in self.take_dropped() {
+        for (cell, wish) in self.take_dropped() {
             if matches!(*cell.state.borrow(), State::Unsent { .. }) {
-                self.carry_out(&cell, Wish::Dropped);
+                self.carry_out(&cell, wish);
+            } else {
+                self.outgoing.borrow_mut().parting.push((cell, wish));
             }
         }
     }
 
-    fn take_dropped(&self) -> Vec<Rc<OperationCell>> {
-        let mut dropped = std::mem::take(&mut self.outgoing.borrow_mut().dropped);
-        dropped.sort_by_key(|cell| cell.key);
-        dropped
+    /// Main is over, the run is not: what main dropped at its end is cancelled after all.
+    pub(crate) fn cancel_parting(&self) {
+        let parting = std::mem::take(&mut self.outgoing.borrow_mut().parting);
+        for (cell, wish) in parting {
+            self.carry_out(&cell, wish);
+        }
+    }
+
+    /// What was dropped, and what hangs on dropped handles, in the order of kind and number.
+    fn take_dropped(&self) -> Vec<(Rc<OperationCell>, Wish)> {
+        let dropped = std::mem::take(&mut self.outgoing.borrow_mut().dropped);
+        let mut all: Vec<_> = dropped
+            .into_iter()
+            .map(|cell| (cell, Wish::Dropped))
+            .collect();
+        let reached = self.cancel_dropped_scopes();
+        let open = self.open.borrow();
+        let reached_open = reached.operations.iter().filter_map(|key| open.get(key));
+        all.extend(reached_open.map(|cell| (Rc::clone(cell), Wish::Asked(cell.mode()))));
+        drop(open);
+        self.end_waits(reached);
+        // Stable: a drop comes before the cancel of the scope around it, which it makes void.
+        all.sort_by_key(|(cell, _)| cell.key);
+        all
     }
 }
 

@@ -5,13 +5,16 @@
 //! caused it. An undo that fails is told and the rest goes on: stopping half-way would leave
 //! more behind.
 
+use std::pin::Pin;
 use std::rc::Rc;
 
 use outlast_model::event::Site;
 use outlast_model::{ActivityOptions, ActivityType, Payload, Resolution};
 
-use crate::program::BranchFuture;
 use crate::shared::Shared;
+
+/// The future that undoes.
+pub(crate) type UndoFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// One action to take.
 pub(crate) struct Undo {
@@ -23,7 +26,7 @@ pub(crate) struct Undo {
 }
 
 /// Runs all actions, last first.
-pub(crate) fn run(shared: Rc<Shared>) -> BranchFuture {
+pub(crate) fn run(shared: Rc<Shared>) -> UndoFuture {
     Box::pin(async move {
         loop {
             let Some(undo) = shared.undo.borrow_mut().pop() else {

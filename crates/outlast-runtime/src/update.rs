@@ -36,7 +36,10 @@ pub(crate) fn run(shared: Rc<Shared>, job: UpdateJob, handler: UpdateHandler) ->
             return Ok(());
         }
         shared.answer(Command::AcceptUpdate { id: id.clone() });
-        let outcome = match code(Context::at(shared.address), request).await {
+        let result = code(Context::at(shared.address), request).await;
+        // The failure of a branch it spawned counts as its own.
+        let failure = shared.scope.borrow().take_failure();
+        let outcome = match failure.map_or(result, Err) {
             Ok(result) => UpdateOutcome::Completed(result),
             Err(failure) => UpdateOutcome::Failed(failure),
         };

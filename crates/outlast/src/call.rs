@@ -108,6 +108,7 @@ impl<T, E: IntoFailure, K> Call<T, E, K> {
     }
 
     /// Asks it to stop; awaiting it gives [`CallError::Cancelled`] when it has.
+    #[track_caller]
     pub fn cancel(&self) {
         self.operation.cancel();
     }

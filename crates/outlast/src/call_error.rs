@@ -133,6 +133,32 @@ impl<E: fmt::Debug> StdError for CallError<E> {
     }
 }
 
+/// A branch may return what its own calls gave it.
+impl IntoFailure for CallError {
+    type Seen = Opaque;
+
+    fn into_failure(self) -> FailureTrace {
+        self.trace().to_failure()
+    }
+
+    fn see(failure: &FailureTrace) -> Option<Opaque> {
+        crate::Error::see(failure)
+    }
+}
+
+/// The type goes on with it.
+impl<E: Failure> IntoFailure for CallError<E> {
+    type Seen = E;
+
+    fn into_failure(self) -> FailureTrace {
+        self.trace().to_failure()
+    }
+
+    fn see(failure: &FailureTrace) -> Option<E> {
+        E::see(failure)
+    }
+}
+
 impl<E> From<Refusal> for CallError<E> {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)

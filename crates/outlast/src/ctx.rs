@@ -3,27 +3,31 @@
 //! It is `Copy`, so `async move` blocks need no clones, and not `Send`, so it cannot leave the
 //! run's thread: `tokio::spawn` with a context inside does not compile.
 
-use std::any::type_name;
+use std::any::{Any, type_name};
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use outlast_model::payload::PayloadError;
 use outlast_model::{ActivityType, Payload, RunId, SignalName, StepName, StepOptions, WorkflowId};
-use outlast_runtime::{Context, StepCode};
+use outlast_runtime::{Context, StepCode, Supervision};
 use serde_json::Value;
 
 use crate::activity::{Activity, Defaults};
 use crate::arg::Arg;
 use crate::call::{Call, kind};
+use crate::call_error::CallError;
 use crate::error::{Error, Result};
 use crate::failure::IntoFailure;
+use crate::scope::{self, Scope};
 use crate::signal::Signal;
 use crate::subject::Subject;
-use crate::task::Task;
+use crate::task::{Ending, Prepared, Task};
+use crate::wait::WaitUntil;
 use crate::wire::{Asked, Data, attempt_result, store_or_panic};
 use crate::workflow::WorkflowState;
 
@@ -130,10 +134,54 @@ impl<S> Ctx<S> {
         Call::new(self.raw, self.raw.recv(name), subject)
     }
 
-    /// Runs a branch of this workflow beside the others, in its own cancellation scope.
+    /// Runs a branch of this workflow beside the others, in its own cancellation scope. If it
+    /// fails, it fails the scope it was spawned in: the rest is cancelled, and the failure is the
+    /// result of that scope, of main in the end; see [`Task::supervised`].
     #[track_caller]
-    pub fn spawn<T: 'static>(self, branch: impl Future<Output = T> + 'static) -> Task<T> {
-        Task::spawn(self.raw, branch)
+    pub fn spawn<R: Ending>(
+        self,
+        branch: impl Future<Output = R> + 'static,
+    ) -> Task<R::Value, R::Error> {
+        let Prepared { branch, slot } = Prepared::new(self.raw, branch);
+        Task::new(self.raw.spawn(branch), slot)
+    }
+
+    /// Runs `body` in a scope of its own: it is over when all branches spawned in it are. The
+    /// first failure cancels the rest and is the result; [`Scope::cancel`] cancels all of it.
+    pub fn scope<R, F>(
+        self,
+        body: F,
+    ) -> impl Future<Output = Result<R::Value, CallError<<R::Error as IntoFailure>::Seen>>>
+    where
+        R: Ending,
+        F: AsyncFnOnce(Scope) -> R,
+    {
+        scope::run(self.raw, Supervision::FailTogether, body)
+    }
+
+    /// Runs `body` in a scope of its own, in which every branch fails alone: its failure is seen
+    /// by whoever awaits it.
+    pub fn supervise<R, F>(
+        self,
+        body: F,
+    ) -> impl Future<Output = Result<R::Value, CallError<<R::Error as IntoFailure>::Seen>>>
+    where
+        R: Ending,
+        F: AsyncFnOnce(Scope) -> R,
+    {
+        scope::run(self.raw, Supervision::FailAlone, body)
+    }
+
+    /// Lets everything else that can run do so first.
+    pub fn yield_now(self) -> impl Future<Output = ()> {
+        let mut has_yielded = false;
+        std::future::poll_fn(move |wakers| {
+            if std::mem::replace(&mut has_yielded, true) {
+                return Poll::Ready(());
+            }
+            wakers.waker().wake_by_ref();
+            Poll::Pending
+        })
     }
 
     /// Runs `work` out of reach of cancellation: the place for clean-up.
@@ -165,11 +213,13 @@ impl<S> Ctx<S> {
     }
 
     /// A random number: the same on replay.
+    #[track_caller]
     pub fn random(self) -> u64 {
         self.raw.random()
     }
 
     /// A random UUID: the same on replay.
+    #[track_caller]
     pub fn uuid(self) -> String {
         RunId(self.raw.uuid()).to_string()
     }
@@ -202,16 +252,53 @@ impl<S> Ctx<S> {
 
 impl<S: 'static> Ctx<S> {
     /// Reads or changes the state. The closure cannot wait, so a borrow never lives across an
-    /// await.
+    /// await. Conditions are tested afterwards; to look only, there is [`read`](Self::read).
     ///
     /// # Panics
-    /// If it is called inside another `ctx.with`: both places are named.
+    /// If it is called inside another `ctx.with`: both places are named. Inside a condition, a
+    /// query or a validator.
     #[track_caller]
     pub fn with<R>(self, look: impl FnOnce(&mut S) -> R) -> R
     where
         S: WorkflowState,
     {
         self.with_any(look)
+    }
+
+    /// Looks at the state.
+    ///
+    /// # Panics
+    /// If it is called inside another `ctx.with` or `ctx.read`: both places are named.
+    #[track_caller]
+    pub fn read<R>(self, look: impl FnOnce(&S) -> R) -> R
+    where
+        S: WorkflowState,
+    {
+        self.raw.read_state(|state| look(Self::state(state)))
+    }
+
+    /// Waits until the condition holds. It is tested now, and then whenever everything waits and
+    /// state was written; it only looks. If it panics, the wait gives
+    /// [`CallError::Panicked`].
+    ///
+    /// # Panics
+    /// If it is called inside `ctx.with`: both places are named.
+    #[track_caller]
+    pub fn wait_until(self, condition: impl Fn(&S) -> bool + 'static) -> WaitUntil
+    where
+        S: WorkflowState,
+    {
+        let wait = self
+            .raw
+            .wait_until(Box::new(move |state| condition(Self::state(state))));
+        WaitUntil::new(self.raw, wait)
+    }
+
+    fn state(state: &dyn Any) -> &S {
+        match state.downcast_ref::<S>() {
+            Some(state) => state,
+            None => panic!("the state of this workflow is not a `{}`", type_name::<S>()),
+        }
     }
 
     #[track_caller]

@@ -69,28 +69,38 @@ impl<F: Future> Future for Timeout<F> {
         let Some(timer) = &mut self.timer else {
             return Poll::Pending;
         };
-        let Poll::Ready(resolution) = Pin::new(&mut *timer).poll(wakers) else {
-            return Poll::Pending;
-        };
         let site = timer.site().to_string();
-        self.timer = None;
-        match resolution {
-            Resolution::Completed(_) => {
-                self.work = None;
-                Poll::Ready(Err(CallError::TimedOut(too_late(self.after, site))))
-            }
-            // Cancelled with its scope: the block learns so itself and may clean up.
-            Resolution::Failed(..) | Resolution::Canceled(_) => Poll::Pending,
+        let polled = Pin::new(timer).poll(wakers);
+        if polled.is_ready() {
+            self.timer = None;
+        }
+        after_a_deadline(&polled, || {
+            self.work = None;
+            CallError::TimedOut(too_late("not done", self.after, site))
+        })
+    }
+}
+
+/// The timer of a deadline was looked at.
+pub(crate) fn after_a_deadline<T>(
+    polled: &Poll<Resolution>,
+    give_up: impl FnOnce() -> CallError,
+) -> Poll<Result<T, CallError>> {
+    match polled {
+        Poll::Ready(Resolution::Completed(_)) => Poll::Ready(Err(give_up())),
+        // Cancelled with its scope: the block learns so itself and may clean up.
+        Poll::Ready(Resolution::Failed(..) | Resolution::Canceled(_)) | Poll::Pending => {
+            Poll::Pending
         }
     }
 }
 
-fn too_late(after: Duration, site: String) -> Trace {
+pub(crate) fn too_late(what: &str, after: Duration, site: String) -> Trace {
     let kind = FailureKind::Timeout {
         kind: TimeoutKind::ScheduleToClose,
         last_heartbeat: None,
     };
-    Trace::new(FailureTrace::new(kind, format!("not done within {after:?}")).at(site))
+    Trace::new(FailureTrace::new(kind, format!("{what} within {after:?}")).at(site))
 }
 
 impl<F> fmt::Debug for Timeout<F> {

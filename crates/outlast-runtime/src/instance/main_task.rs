@@ -15,7 +15,7 @@ use super::{Instance, Phase};
 use crate::context::Context;
 use crate::executor::Body;
 use crate::failure::{TaskFailure, Whence, unknown_handler};
-use crate::program::{MainOutcome, Program, SliceWatch};
+use crate::program::{HandlerEnd, MainOutcome, Program, SliceWatch};
 use crate::shared::Commands;
 use crate::slab::{Entry, Presence};
 use crate::{leftover, undo};
@@ -57,6 +57,9 @@ impl Instance {
     }
 
     pub(super) fn main_returned(&mut self, outcome: MainOutcome) -> Result<(), TaskFailure> {
+        // A branch that failed has failed main, whatever main made of it.
+        let failure = self.shared.main_scope.failure();
+        let outcome = failure.map_or(outcome, MainOutcome::Failed);
         let wants_undo = match &outcome {
             MainOutcome::Failed(_) | MainOutcome::Canceled => true,
             MainOutcome::Completed(_) => false,
@@ -67,8 +70,8 @@ impl Instance {
             return Ok(());
         }
         // Undoing takes time: what main left running must not go on beside it.
-        self.executor.end_branches(&self.shared)?;
         self.shared.end_poll();
+        self.part_from_main()?;
         let body = Body::Undo(undo::run(Rc::clone(&self.shared)));
         let scope = self.shared.shield_scope();
         let id = self.executor.add(&self.shared, "undo".into(), body, &scope);
@@ -88,6 +91,10 @@ impl Instance {
     /// Everything waits: the commands go out, and with them the end of the run if it has come.
     pub(super) fn settle(&mut self) -> Result<Vec<Command>, TaskFailure> {
         let closing = match &self.phase {
+            Phase::Closing(_) if self.has_to_finish() => {
+                self.part_from_main()?;
+                None
+            }
             Phase::Closing(outcome) => Some(closing_command(outcome.clone())),
             Phase::Running | Phase::Undoing(_) | Phase::Closed => None,
         };
@@ -127,13 +134,34 @@ impl Instance {
         }
     }
 
+    /// Whether a handler waits that the close has to wait for.
+    fn has_to_finish(&self) -> bool {
+        let mut handlers = self.executor.handlers();
+        handlers.any(|(_, end)| end == HandlerEnd::Finish)
+    }
+
+    /// The run goes on without main: what main left running does not.
+    fn part_from_main(&mut self) -> Result<(), TaskFailure> {
+        self.shared.cancel_parting();
+        let left = self.executor.unfinished().filter(|task| task.is_of_main());
+        for whence in left.map(|task| task.whence()) {
+            self.shared
+                .warn_live(|| format!("main has ended while {whence}, still waits"));
+        }
+        self.executor.end_branches(&self.shared)?;
+        self.shared.end_poll();
+        Ok(())
+    }
+
     fn waits_for_nothing(&self) -> bool {
         self.shared.open.borrow().is_empty() && !self.shared.mailbox.borrow().has_handlers()
     }
 
     fn warn_about_the_end(&self) {
-        for task in self.executor.handlers() {
-            let whence = task.whence();
+        let handlers = self.executor.handlers();
+        let told = handlers.filter(|(_, end)| *end == HandlerEnd::Warn);
+        let told = told.map(|(task, _)| task).chain(self.executor.unfinished());
+        for whence in told.map(|task| task.whence()) {
             self.shared
                 .warn_live(|| format!("the run has ended while {whence}, still waits"));
         }

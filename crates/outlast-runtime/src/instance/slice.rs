@@ -8,10 +8,11 @@ use outlast_model::{Activation, Command, Job, Payload, Resolution, Seq, SignalNa
 
 use super::{Instance, Phase};
 use crate::cell::{Key, Kind};
-use crate::executor::Ended;
+use crate::executor::{Ended, Finished};
 use crate::failure::{TaskFailure, Whence};
 use crate::mailbox::Arrival;
 use crate::program::SliceWatch;
+use crate::scope::Cancel;
 use crate::slab::{Entry, Presence};
 use crate::wake::TaskId;
 
@@ -74,7 +75,7 @@ impl Instance {
         }
         // After all outcomes: what has ended is not cancelled, wherever the cancel stands.
         if applied.is_cancelled {
-            self.shared.handler_scope.cancel();
+            self.shared.handler_scope.cancel(Cancel::Tell);
             self.shared.cancel_scope(&self.shared.main_scope);
         }
         // Handlers run before main, whatever woke main.
@@ -156,12 +157,16 @@ impl Instance {
         }
     }
 
-    /// Polls until nothing moves, delivering buffered signals that found a handler.
+    /// Polls until nothing moves, testing conditions and delivering buffered signals that found
+    /// a handler.
     fn run_to_rest(&mut self, watch: &dyn SliceWatch) -> Result<(), TaskFailure> {
         loop {
             while let Some(id) = self.shared.pop_ready() {
                 self.poll(id, watch)?;
                 self.check_wakes()?;
+            }
+            if self.shared.has_conditions_to_test() && self.test_conditions(watch) {
+                continue;
             }
             let deliveries = self.shared.mailbox.borrow_mut().deliverable();
             if deliveries.is_empty() {
@@ -174,22 +179,32 @@ impl Instance {
         }
     }
 
+    /// Tests conditions until one ends its wait.
+    fn test_conditions(&self, watch: &dyn SliceWatch) -> bool {
+        watch.before_poll("the test of a condition", None);
+        let has_moved = self.shared.test_conditions();
+        watch.after_poll();
+        self.shared.end_poll();
+        has_moved
+    }
+
     fn poll(&mut self, id: TaskId, watch: &dyn SliceWatch) -> Result<(), TaskFailure> {
         // Main has returned: its branches are over, handlers may go on.
-        if matches!(self.phase, Phase::Closing(_)) && self.executor.is_branch(id) {
+        if matches!(self.phase, Phase::Closing(_)) && self.executor.is_of_main(id) {
             return Ok(());
         }
-        let Some(ended) = self.executor.poll(id, &self.shared, watch)? else {
-            self.shared.end_poll();
-            return Ok(());
-        };
-        match ended {
-            Ended::Main(outcome) => return self.main_returned(outcome),
-            Ended::Undo => self.undone(),
-            Ended::Branch | Ended::Handler(_, Ok(())) => {}
-            Ended::Handler(name, Err(failure)) => {
-                self.shared
-                    .warn_live(|| format!("{name} failed: {failure}"));
+        let finished = self.executor.poll(id, &self.shared, watch)?;
+        if let Some(Finished { ended, name, scope }) = finished {
+            match ended {
+                Ended::Main(outcome) => return self.main_returned(outcome),
+                Ended::Undo => self.undone(),
+                Ended::Branch(result) => self.shared.branch_ended(&scope, &name, result),
+                Ended::Handler(title, result) => {
+                    if let Err(failure) = self.shared.handler_ended(&scope, result) {
+                        self.shared
+                            .warn_live(|| format!("{title} failed: {failure}"));
+                    }
+                }
             }
         }
         self.shared.end_poll();

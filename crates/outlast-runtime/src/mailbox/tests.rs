@@ -24,8 +24,8 @@ fn buffered_signals_are_delivered_in_order_of_arrival_whatever_their_name() {
     for (name, text) in [("b", "1"), ("c", "2"), ("a", "3"), ("b", "4")] {
         mailbox.arrive(&name.into(), &Payload::bytes(text));
     }
-    mailbox.handle("a".into(), handler());
-    mailbox.handle("b".into(), handler());
+    mailbox.handle("a".into(), handler(), HandlerEnd::default());
+    mailbox.handle("b".into(), handler(), HandlerEnd::default());
     let order = inputs(mailbox.deliverable());
     assert_eq!(order, ["1", "3", "4"].map(Payload::bytes));
     assert!(mailbox.deliverable().is_empty());
@@ -54,7 +54,7 @@ fn a_handler_of_any_name_gets_what_nobody_else_takes() {
     let mut mailbox = Mailbox::default();
     mailbox.wait("received".into(), Seq(1));
     mailbox.leave(&"received".into(), Seq(1));
-    mailbox.handle("named".into(), handler());
+    mailbox.handle("named".into(), handler(), HandlerEnd::default());
     for (name, text) in [("x", "1"), ("received", "2"), ("y", "3")] {
         mailbox.arrive(&name.into(), &Payload::bytes(text));
     }

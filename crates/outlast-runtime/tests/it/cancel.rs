@@ -339,8 +339,9 @@ fn an_eviction_is_silent_and_a_closed_run_warns_of_late_commands() {
     let watch = Listening::default();
     assert_eq!(short(&backend.fire(1).turn_watched(&watch)), ["complete"]);
     let told = watch.0.borrow();
-    assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with("ScheduleActivity at ") && told[0].ends_with("end of the run"));
+    assert_eq!(told.len(), 2);
+    assert!(told[0].starts_with("the run has ended while branch 1 spawned at "));
+    assert!(told[1].starts_with("ScheduleActivity at ") && told[1].ends_with("end of the run"));
 }
 
 #[test]

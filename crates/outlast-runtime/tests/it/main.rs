@@ -8,13 +8,17 @@
 
 mod backend;
 mod cancel;
+mod conditions;
 mod equality;
 mod flow;
+mod guard;
+mod handler_end;
 mod mismatch;
 mod nets;
 mod queries;
 mod random_programs;
 mod scheduling;
 mod signals;
+mod structure;
 mod undo;
 mod updates;

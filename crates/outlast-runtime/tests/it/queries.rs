@@ -14,7 +14,7 @@ use crate::backend::{Backend, Cache, short};
 use crate::flow::{Flow, act, done, sleep};
 
 fn count(ctx: Context) -> u64 {
-    ctx.with_state(|state| *state.downcast_ref::<u64>().expect("a number"))
+    ctx.read_state(|state| *state.downcast_ref::<u64>().expect("a number"))
 }
 
 /// Counts signals `add`; answers `count`, and fails, panics and misbehaves when asked to.

@@ -134,7 +134,7 @@ fn a_validator_sees_what_the_handlers_before_it_have_done() {
     let mut backend = Backend::started(waiting(|ctx, log| {
         ctx.set_state(Box::new(0_u32));
         let validator: UpdateValidator = Rc::new(|ctx, _| {
-            let is_free = ctx.with_state(|state| *state.downcast_ref::<u32>().expect("u32") == 0);
+            let is_free = ctx.read_state(|state| *state.downcast_ref::<u32>().expect("u32") == 0);
             let taken = || Failure::application("test", "taken");
             is_free.then_some(()).ok_or_else(taken)
         });

@@ -274,12 +274,12 @@ async fn racing(ctx: Ctx) -> Result<String> {
             let slept = ctx.sleep(30.days()).await;
             log.borrow_mut()
                 .push(slept.is_err_and(|error| error.is_cancelled()));
-            "stopped"
+            crate::Ok("stopped")
         }
     });
     let late = async { ctx.sleep(5.days()).await }.timeout(1.days()).await;
     task.cancel();
-    let stopped = task.await;
+    let stopped = task.await?;
     let late = late.is_err_and(|error| error.is_timeout());
     Ok(format!("{first}, {stopped} {:?}, {late}", log.borrow()))
 }
