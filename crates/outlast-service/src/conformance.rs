@@ -5,6 +5,7 @@
 //! left is how most promises are put to the test.
 
 use outlast_model::id::{Epoch, RunId, Version};
+use outlast_model::post::PostNo;
 use outlast_model::record::{self, Fact, Record};
 use outlast_model::task::RunNo;
 use outlast_model::{Status, Timestamp};
@@ -13,6 +14,7 @@ use crate::store::{Attention, Boot, Commit, CommitNo, Expect, Loaded, RowState, 
 
 mod commit;
 mod life;
+mod post;
 mod read;
 
 /// A store under test.
@@ -66,10 +68,18 @@ pub const PROMISES: &[(&str, Promise)] = &[
         "an empty group is written",
         commit::an_empty_group_is_written,
     ),
+    (
+        "a joined commit is written with the one before it",
+        commit::a_joined_commit_is_written_with_the_one_before_it,
+    ),
     ("blobs come back in order", read::blobs_come_back_in_order),
     (
         "a row comes back as it was given",
         read::a_row_comes_back_as_it_was_given,
+    ),
+    (
+        "a chain keeps its first run",
+        read::a_chain_keeps_its_first_run,
     ),
     (
         "a snapshot spares what is before it",
@@ -108,6 +118,38 @@ pub const PROMISES: &[(&str, Promise)] = &[
     (
         "nothing is written without an owner",
         life::nothing_is_written_without_an_owner,
+    ),
+    (
+        "posts wait in order until they are taken",
+        post::posts_wait_in_order_until_they_are_taken,
+    ),
+    (
+        "a post may be taken by the group that writes it",
+        post::a_post_may_be_taken_by_the_group_that_writes_it,
+    ),
+    (
+        "taking what is not there is no conflict",
+        post::taking_what_is_not_there_is_no_conflict,
+    ),
+    (
+        "a refused group writes no post and takes none",
+        post::a_refused_group_writes_no_post_and_takes_none,
+    ),
+    (
+        "a post number is used once",
+        post::a_post_number_is_used_once,
+    ),
+    (
+        "numbers of posts never go back",
+        post::numbers_of_posts_never_go_back,
+    ),
+    (
+        "what is forgotten stays forgotten after an orderly stop",
+        post::what_is_forgotten_stays_forgotten_after_an_orderly_stop,
+    ),
+    (
+        "a forgotten post that comes back can be forgotten again",
+        post::a_forgotten_post_that_comes_back_can_be_forgotten_again,
     ),
 ];
 
@@ -175,6 +217,7 @@ pub fn follow(last: &Commit, commit: u64) -> Commit {
     next.snapshot = None;
     next.posts = Vec::new();
     next.taken = Vec::new();
+    next.is_joined = false;
     next
 }
 
@@ -192,6 +235,11 @@ pub fn finish(last: &Commit, commit: u64) -> Commit {
 pub fn blob(commit: u64) -> Vec<u8> {
     let epoch = Epoch(u32::try_from(commit).unwrap_or(u32::MAX));
     record::encode(&[Record::Fact(Fact::EpochRaised { epoch })])
+}
+
+/// A post like no other: framed and whole.
+pub fn post(number: u64) -> (PostNo, Vec<u8>) {
+    (PostNo(number), record::frame(&number))
 }
 
 /// The id that [`start`] gives to the run of this number.

@@ -108,12 +108,8 @@ impl Store for MemoryStore {
 
     fn commit(&self, group: &[Commit]) -> Result<(), CommitError> {
         let mut data = self.data();
-        match &data.possession {
-            Possession::Owned => {}
-            Possession::None => return Err(failed("not booted, or closed")),
-            Possession::Failed(reason) => return Err(failed(reason)),
-        }
-        match data.check(group) {
+        data.require_owner()?;
+        match data.check(group).and_then(|()| data.check_posts(group)) {
             Ok(()) => {
                 for commit in group {
                     data.write(commit);
@@ -131,6 +127,7 @@ impl Store for MemoryStore {
 
     fn forget(&self, posts: &[PostNo]) -> Result<(), CommitError> {
         let mut data = self.data();
+        data.require_owner()?;
         posts.iter().for_each(|post| {
             data.posts.remove(post);
         });
@@ -244,6 +241,14 @@ impl Store for MemoryStore {
 }
 
 impl Data {
+    fn require_owner(&self) -> Result<(), CommitError> {
+        match &self.possession {
+            Possession::Owned => Ok(()),
+            Possession::None => Err(failed("not booted, or closed")),
+            Possession::Failed(reason) => Err(failed(reason)),
+        }
+    }
+
     /// Whether all of the group fits, in order, each commit on top of those before it.
     fn check(&self, group: &[Commit]) -> Result<(), CommitError> {
         let mut rows: BTreeMap<RunNo, &RunRow> = BTreeMap::new();
@@ -258,6 +263,21 @@ impl Data {
                 return Err(failed(&format!("commit number {} is in use", commit.id.0)));
             }
             rows.insert(run, &commit.row);
+        }
+        Ok(())
+    }
+
+    /// Whether every post of the group, in order, has a number of its own.
+    fn check_posts(&self, group: &[Commit]) -> Result<(), CommitError> {
+        let mut is_there: BTreeMap<PostNo, bool> = BTreeMap::new();
+        for commit in group {
+            for (no, _) in &commit.posts {
+                let known = is_there.insert(*no, true);
+                if known.unwrap_or_else(|| self.posts.contains_key(no)) {
+                    return Err(failed(&format!("post number {} is in use", no.0)));
+                }
+            }
+            is_there.extend(commit.taken.iter().map(|no| (*no, false)));
         }
         Ok(())
     }

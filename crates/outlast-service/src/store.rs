@@ -116,7 +116,8 @@ pub struct Commit {
     pub blob: Vec<u8>,
     /// The run's state after this commit, framed; a cache.
     pub snapshot: Option<Vec<u8>>,
-    /// What the run says to others: kept until a commit takes it.
+    /// What the run says to others, framed like the blob: kept until a commit takes it. A number
+    /// that is in use fails the store.
     pub posts: Vec<(PostNo, Vec<u8>)>,
     /// What others said to it and had its effect in this commit. One that is not there any more
     /// is no conflict.

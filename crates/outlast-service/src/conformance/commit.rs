@@ -115,6 +115,26 @@ pub(super) fn a_commit_number_is_used_once(subject: &mut dyn Subject) {
     write(subject, &[start(2, 2, "b")]);
 }
 
+pub(super) fn a_joined_commit_is_written_with_the_one_before_it(subject: &mut dyn Subject) {
+    boot(subject);
+    let one = start(1, 1, "a");
+    write(subject, &[one.clone(), start(2, 2, "b")]);
+    let last = finish(&one, 3);
+    let mut next = start(2, 4, "a");
+    next.is_joined = true;
+    // Whichever of the two does not fit, the other is not there either.
+    assert_conflict(subject, &[last.clone(), next.clone()], 2);
+    next = start(3, 4, "a");
+    next.is_joined = true;
+    assert_conflict(subject, &[follow(&last, 3), next.clone()], 1);
+    subject.crash();
+    assert_eq!(boot(subject).open[0], one.row);
+    assert_eq!(subject.store().load(RunNo(3)), Err(ReadError::Missing));
+    write(subject, &[last.clone(), next.clone()]);
+    assert_eq!(load(subject, 1).row, last.row);
+    assert_eq!(load(subject, 3).row, next.row);
+}
+
 pub(super) fn an_empty_group_is_written(subject: &mut dyn Subject) {
     boot(subject);
     write(subject, &[]);

@@ -57,6 +57,29 @@ pub(super) fn a_row_comes_back_as_it_was_given(subject: &mut dyn Subject) {
     }
 }
 
+pub(super) fn a_chain_keeps_its_first_run(subject: &mut dyn Subject) {
+    boot(subject);
+    let first = start(1, 1, "a");
+    let mut next = start(2, 2, "a");
+    next.row.first_run = Some(run_id(1));
+    let ended = finish(&first, 3);
+    write(subject, &[first, next.clone(), ended.clone()]);
+    let later = follow(&next, 4);
+    write(subject, std::slice::from_ref(&later));
+    for _ in 0..2 {
+        let rows = vec![later.row.clone(), ended.row.clone()];
+        assert_eq!(subject.store().find(&"a".into(), 9), Ok(rows.clone()));
+        assert_eq!(subject.store().list(&ListFilter::default()), Ok(rows));
+        assert_eq!(load(subject, 2).row.first_run, Some(run_id(1)));
+        assert_eq!(
+            subject.store().find_run(run_id(2)),
+            Ok(Some(later.row.clone()))
+        );
+        subject.crash();
+        assert_eq!(boot(subject).open, std::slice::from_ref(&later.row));
+    }
+}
+
 pub(super) fn a_snapshot_spares_what_is_before_it(subject: &mut dyn Subject) {
     boot(subject);
     let one = start(1, 1, "a");

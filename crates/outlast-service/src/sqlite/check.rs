@@ -5,6 +5,7 @@ use outlast_model::record;
 use rusqlite::Connection;
 
 use super::error::unreadable;
+use super::post;
 use super::read::{after_snapshot, chain, snapshot_of};
 use super::row::{self, COLUMNS, count};
 use crate::store::{CommitNo, ReadError, RunRow};
@@ -16,6 +17,8 @@ pub struct Report {
     pub runs: u64,
     /// Commits read.
     pub commits: u64,
+    /// Posts read.
+    pub posts: u64,
     /// One line for each thing that is wrong.
     pub damage: Vec<String>,
 }
@@ -27,8 +30,8 @@ impl Report {
     }
 }
 
-/// One consistent view of everything: pages, chains, checksums, the index. Takes as long as
-/// reading the file, and the log cannot be reset meanwhile.
+/// One consistent view of everything: pages, chains, checksums, the index, posts. Takes as long
+/// as reading the file, and the log cannot be reset meanwhile.
 pub(super) fn check(conn: &Connection) -> Result<Report, ReadError> {
     let lost = |e: rusqlite::Error| unreadable(&e);
     let tx = conn.unchecked_transaction().map_err(lost)?;
@@ -45,6 +48,7 @@ pub(super) fn check(conn: &Connection) -> Result<Report, ReadError> {
         report.damage.push(reason);
     }
     report.damage.extend(unindexed(&tx).map_err(lost)?);
+    posts(&tx, &mut report).map_err(lost)?;
     Ok(report)
 }
 
@@ -97,6 +101,23 @@ fn unindexed(conn: &Connection) -> rusqlite::Result<Option<String>> {
               OR NOT EXISTS (SELECT 1 FROM rid WHERE rid.run_id = run.run_id AND rid.run = run.id))";
     let missing = conn.query_row(sql, (), |row| count(row, 0))?;
     Ok((missing > 0).then(|| format!("{missing} runs are not in the index of ids")))
+}
+
+/// Posts that nobody took: each whole, and none with a number that could be given again.
+fn posts(conn: &Connection, report: &mut Report) -> rusqlite::Result<()> {
+    for (no, data) in post::all(conn)? {
+        report.posts += 1;
+        if let Err(e) = whole(&data) {
+            report.damage.push(format!("post {}: {e}", no.0));
+        }
+    }
+    let sql = "SELECT count(*) FROM post WHERE id > (SELECT value FROM meta WHERE key = 'posts')";
+    let past = conn.query_row(sql, (), |row| count(row, 0))?;
+    if past > 0 {
+        let reason = format!("{past} posts have numbers past the mark of numbers in use");
+        report.damage.push(reason);
+    }
+    Ok(())
 }
 
 /// Whether a framed value is whole, whatever it holds.

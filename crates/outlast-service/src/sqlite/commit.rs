@@ -1,5 +1,5 @@
-//! One transaction writes exactly the group: rows by compare-and-set, blobs, snapshots. No `if`
-//! about the rules of a run.
+//! One transaction writes exactly the group: rows by compare-and-set, blobs, snapshots, posts. No
+//! `if` about the rules of a run.
 //!
 //! Statements live as long as the connection, in its cache, and are looked up once per group,
 //! not per row. Keeping them outside the cache would need a thread that owns connection and
@@ -8,10 +8,12 @@
 //! notice beside its sync and a group of a hundred does not notice at all.
 
 use outlast_model::planted::{Bug, is_planted};
+use outlast_model::post::PostNo;
 use outlast_model::task::RunNo;
 use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 use super::index::Batch;
+use super::post;
 use super::row::{int, micros};
 use crate::store::{Commit, CommitError, CommitNo, Expect, RowState, RunRow};
 
@@ -20,8 +22,8 @@ const COMMIT: &str = "COMMIT";
 const ROLLBACK: &str = "ROLLBACK";
 
 const INSERT_RUN: &str = "INSERT INTO run(id, status, version, epoch, head, events, bytes, \
-     closed, wake, attention, started, run_id, type, queue, workflow_id) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+     closed, wake, attention, started, run_id, type, queue, workflow_id, first_run) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 
 const UPDATE_RUN: &str = "UPDATE run SET status = ?1, version = ?2, epoch = ?3, head = ?4, \
      events = ?5, bytes = ?6, closed = ?7, wake = ?8, attention = ?9 \
@@ -44,10 +46,17 @@ const PUT_SNAPSHOT: &str = "INSERT INTO snap(run, version, head, data) VALUES (?
      ON CONFLICT(run) DO UPDATE \
      SET version = excluded.version, head = excluded.head, data = excluded.data";
 
-/// Writes the group and what the index asks for along with it, durable when it returns.
-pub(super) fn write(conn: &Connection, group: &[Commit], index: &Batch) -> Result<(), CommitError> {
+/// Writes the group and what rides along with it, durable when it returns.
+pub(super) fn write(
+    conn: &Connection,
+    group: &[Commit],
+    index: &Batch,
+    forgotten: &[PostNo],
+) -> Result<(), CommitError> {
     run(conn, BEGIN)?;
     let written = write_all(conn, group)
+        .and_then(|()| post::remove(conn, forgotten).map_err(|e| lost(&e)))
+        .and_then(|()| post::write(conn, group))
         .and_then(|()| index.write(conn).map_err(|e| lost(&e)))
         .and_then(|()| run(conn, COMMIT));
     if written.is_err() && !conn.is_autocommit() {
@@ -142,6 +151,7 @@ impl<'c> Statements<'c> {
             row.workflow_type.as_str(),
             row.queue.as_str(),
             row.workflow_id.as_str(),
+            row.first_run.map(|id| id.0.to_be_bytes()),
         ))
     }
 
@@ -191,13 +201,13 @@ fn number_in_use(id: CommitNo, error: &rusqlite::Error) -> CommitError {
     lost(error)
 }
 
-fn is_constraint(error: &rusqlite::Error) -> bool {
+pub(super) fn is_constraint(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }
 
 /// A full disk shows before the commit mark is in the log, so nothing of the group is there; of
 /// any other failure that cannot be said.
-fn lost(error: &rusqlite::Error) -> CommitError {
+pub(super) fn lost(error: &rusqlite::Error) -> CommitError {
     if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
         return CommitError::Full;
     }

@@ -2,7 +2,7 @@
 //!
 //! A commit is one transaction of the log (WAL, synchronous FULL), durable when it returns.
 //! Reading order: `schema` of the file, `connect` (the settings that make a commit
-//! durable), `writer` (who may write), `commit`, `read`, and `index` (ids, written behind).
+//! durable), `writer` (who may write), `commit`, `post`, `read`, and `index` (ids, written behind).
 //! Beside it: `lock` and `place` (one owner, on a disk whose locks work), `watch` (the files are
 //! still ours), `check` (for a doctor).
 //!
@@ -17,6 +17,7 @@ mod index;
 mod lock;
 mod place;
 mod pool;
+mod post;
 mod read;
 mod reader;
 mod row;
@@ -192,8 +193,7 @@ impl Store for SqliteStore {
     }
 
     fn forget(&self, posts: &[PostNo]) -> Result<(), CommitError> {
-        let _ = posts;
-        Ok(())
+        self.writer().forget(posts)
     }
 
     fn load(&self, run: RunNo) -> Result<Loaded, ReadError> {

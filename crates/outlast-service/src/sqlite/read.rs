@@ -12,8 +12,8 @@ use outlast_model::view::ListFilter;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::error::{unreadable, unreadable_run};
-use super::index;
 use super::row::{self, COLUMNS, count, int};
+use super::{index, post};
 use crate::store::{Boot, CommitNo, Loaded, ReadError, RunRow};
 use outlast_model::Status;
 use outlast_model::id::Version;
@@ -33,8 +33,8 @@ pub(super) fn boot(conn: &Connection) -> rusqlite::Result<Boot> {
         last_run: RunNo(number("SELECT ifnull(max(id), 0) FROM run")?),
         last_commit: CommitNo(number("SELECT ifnull(max(id), 0) FROM hist")?),
         was_clean: number("SELECT value FROM meta WHERE key = 'clean'")? == 1,
-        posts: Vec::new(),
-        last_post: outlast_model::post::PostNo(0),
+        posts: post::all(conn)?,
+        last_post: post::mark(conn)?,
     })
 }
 

@@ -34,6 +34,7 @@ impl Reader {
             // Not one run yet, and not for a reader to make the tables.
             return Err(OpenError::Foreign { path: place.db });
         }
+        schema::view(&conn, format).map_err(|e| OpenError::from_sqlite(&place.db, &e))?;
         Ok(Self {
             conn: Mutex::new(conn),
         })

@@ -11,7 +11,7 @@ use crate::store::{Attention, CommitNo, RowState, RunRow};
 
 /// In the order [`read`] takes them.
 pub(super) const COLUMNS: &str = "id, status, version, epoch, head, events, bytes, closed, wake, \
-     attention, started, run_id, type, queue, workflow_id";
+     attention, started, run_id, type, queue, workflow_id, first_run";
 
 /// A row of [`COLUMNS`].
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
@@ -23,7 +23,9 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         workflow_type: WorkflowType::from(text(row, 12)?),
         queue: QueueName::from(text(row, 13)?),
         workflow_id: WorkflowId::from(text(row, 14)?),
-        first_run: None,
+        first_run: row
+            .get::<_, Option<_>>(15)?
+            .map(|id| RunId(u128::from_be_bytes(id))),
     })
 }
 

@@ -5,7 +5,8 @@
 //! names the newest. No index on a random id is written by a commit: `wf` and `rid` are written
 //! behind (see the module `index`). `run_open` holds open runs only.
 //!
-//! A step is never changed once released; the next format is one more entry of the list.
+//! A step is never changed once released; the next format is one more entry of the list. A reader
+//! cannot take a step, so it sees an older file through views in the shape of the newest.
 
 use std::path::Path;
 
@@ -17,7 +18,8 @@ use super::error::OpenError;
 pub(super) const APPLICATION_ID: i32 = 0x4f55_544c;
 
 /// Step n leads from format n to format n + 1.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     INSERT INTO meta VALUES ('clean', 1), ('indexed', 0);
     CREATE TABLE run(
@@ -51,6 +53,19 @@ const STEPS: [&str; 1] = ["
         PRIMARY KEY (workflow_id, run)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE rid(run_id BLOB PRIMARY KEY, run INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+",
+    "
+    ALTER TABLE run ADD COLUMN first_run BLOB;
+    CREATE TABLE post(id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
+    INSERT INTO meta VALUES ('posts', 0);
+",
+];
+
+/// Entry n makes a file of format n + 1 look like one of format n + 2. The stars are read anew when
+/// the owner takes the step, and the true column comes first then.
+const VIEWS: [&str; STEPS.len() - 1] = ["
+    CREATE TEMP VIEW run AS SELECT *, NULL AS first_run FROM main.run;
+    CREATE TEMP VIEW post AS SELECT 0 AS id, x'' AS data WHERE false;
 "];
 
 /// The format this build writes.
@@ -99,4 +114,18 @@ pub(super) fn migrate(conn: &Connection, from: i32) -> rusqlite::Result<()> {
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.pragma_update(None, "user_version", supported())?;
     tx.commit()
+}
+
+/// Makes an older file readable as it is, on a connection that does not write to it.
+pub(super) fn view(conn: &Connection, format: i32) -> rusqlite::Result<()> {
+    let taken = usize::try_from(format - 1).unwrap_or(0);
+    if taken == VIEWS.len() {
+        return Ok(());
+    }
+    // Views of this connection only, yet a connection that only queries refuses them.
+    conn.pragma_update(None, "query_only", false)?;
+    for views in VIEWS.iter().skip(taken) {
+        conn.execute_batch(views)?;
+    }
+    conn.pragma_update(None, "query_only", true)
 }

@@ -10,6 +10,7 @@
 //! page cache only: a sync that failed is not made good by the next one. So reopening copies the
 //! log into the database and syncs that before anything is built on it.
 
+use outlast_model::post::PostNo;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -19,7 +20,7 @@ use super::index::{self, Batch, Tail};
 use super::lock::Ownership;
 use super::place::Place;
 use super::watch::{Sight, Watch};
-use super::{commit, read};
+use super::{commit, post, read};
 use crate::store::{Boot, Commit, CommitError, ReadError};
 
 /// The one writer of a database.
@@ -29,6 +30,8 @@ pub(super) struct Writer {
     state: State,
     ownership: Option<Ownership>,
     max_bytes: Option<u64>,
+    /// Posts to be removed. They ride along with the next group: not worth a sync of their own.
+    forgotten: Vec<PostNo>,
 }
 
 #[derive(Debug)]
@@ -47,6 +50,7 @@ impl Writer {
             state: State::Closed,
             ownership: None,
             max_bytes,
+            forgotten: Vec::new(),
         };
         writer.connect()?;
         Ok(writer)
@@ -67,8 +71,9 @@ impl Writer {
                 });
             }
         };
-        match possess(&conn, index_batch) {
+        match possess(&conn, index_batch, &self.forgotten) {
             Ok(found) => {
+                self.forgotten.clear();
                 // The mark just written made the log, if it was not there.
                 self.state = State::Owned(conn, Watch::start(&self.place));
                 Ok(found)
@@ -90,17 +95,29 @@ impl Writer {
     pub(super) fn commit(&mut self, group: &[Commit], index: &Batch) -> Result<(), CommitError> {
         let outcome = match &self.state {
             State::Owned(conn, watch) => match watch.look(&self.place) {
-                Sight::Intact => commit::write(conn, group, index),
+                Sight::Intact => commit::write(conn, group, index, &self.forgotten),
                 Sight::LogGone => failed(rescue(conn)),
                 Sight::Replaced => failed("the files of the database were replaced under it"),
             },
             State::Closed | State::Opened(_) => return failed("not booted, or closed"),
             State::Failed(reason) => return failed(reason),
         };
-        if let Err(CommitError::Failed { reason }) = &outcome {
-            self.fail(reason.clone());
+        match &outcome {
+            Ok(()) => self.forgotten.clear(),
+            Err(CommitError::Failed { reason }) => self.fail(reason.clone()),
+            Err(CommitError::Conflict { .. } | CommitError::Full) => {}
         }
         outcome
+    }
+
+    /// Remembers what nobody will take.
+    pub(super) fn forget(&mut self, posts: &[PostNo]) -> Result<(), CommitError> {
+        match &self.state {
+            State::Owned(..) => self.forgotten.extend_from_slice(posts),
+            State::Closed | State::Opened(_) => return failed("not booted, or closed"),
+            State::Failed(reason) => return failed(reason),
+        }
+        Ok(())
     }
 
     /// Whether the files are still those that were opened.
@@ -117,9 +134,12 @@ impl Writer {
         let state = std::mem::replace(&mut self.state, State::Closed);
         let outcome = match state {
             State::Closed | State::Opened(_) => Ok(()),
-            State::Owned(conn, _) => finish(conn, index).map_err(|e| unreadable(&e)),
+            State::Owned(conn, _) => {
+                finish(conn, index, &self.forgotten).map_err(|e| unreadable(&e))
+            }
             State::Failed(reason) => Err(ReadError::Failed { reason }),
         };
+        self.forgotten.clear();
         self.ownership = None;
         outcome
     }
@@ -203,8 +223,13 @@ fn rescue(conn: &Connection) -> &'static str {
     }
 }
 
-fn possess(conn: &Connection, index_batch: usize) -> rusqlite::Result<(Boot, Tail)> {
+fn possess(
+    conn: &Connection,
+    index_batch: usize,
+    forgotten: &[PostNo],
+) -> rusqlite::Result<(Boot, Tail)> {
     let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+    post::remove(&tx, forgotten)?;
     let boot = read::boot(&tx)?;
     let tail = index::rebuild(&tx, index_batch)?;
     tx.execute("UPDATE meta SET value = 0 WHERE key = 'clean'", ())?;
@@ -212,8 +237,9 @@ fn possess(conn: &Connection, index_batch: usize) -> rusqlite::Result<(Boot, Tai
     Ok((boot, tail))
 }
 
-fn finish(conn: Connection, index: &[Batch]) -> rusqlite::Result<()> {
+fn finish(conn: Connection, index: &[Batch], forgotten: &[PostNo]) -> rusqlite::Result<()> {
     let tx = Transaction::new_unchecked(&conn, TransactionBehavior::Immediate)?;
+    post::remove(&tx, forgotten)?;
     for batch in index {
         batch.write(&tx)?;
     }

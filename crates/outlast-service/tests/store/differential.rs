@@ -1,22 +1,24 @@
 //! Whatever is done to both stores, they answer the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outlast_model::id::{Epoch, Version};
+use outlast_model::post::PostNo;
 use outlast_model::record;
 use outlast_model::task::RunNo;
 use outlast_model::view::ListFilter;
 use outlast_model::{Status, Timestamp};
-use outlast_service::conformance::{finish, follow, run_id, start};
+use outlast_service::conformance::{finish, follow, post, run_id, start};
 use outlast_service::memory::MemoryStore;
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
-use outlast_service::store::{Commit, CommitError, CommitNo, Expect, Store};
+use outlast_service::store::{Boot, Commit, CommitError, CommitNo, Expect, ReadError, Store};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 #[derive(Clone, Debug)]
 enum Op {
     Commit(Vec<Write>),
+    Forget(Vec<u64>),
     Read(Look),
     Boot,
     Reopen,
@@ -30,6 +32,11 @@ struct Write {
     run: u64,
     kind: Kind,
     has_snapshot: bool,
+    is_heir: bool,
+    /// How many.
+    posts: u64,
+    /// How many numbers back, the next one being 0.
+    taken: [Option<u64>; 2],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +50,7 @@ enum Kind {
     StaleEpoch,
     WrongPrev,
     UsedNumber,
+    UsedPost,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,12 +79,21 @@ fn write() -> impl Strategy<Value = Write> {
         1 => Just(Kind::StaleEpoch),
         1 => Just(Kind::WrongPrev),
         1 => Just(Kind::UsedNumber),
+        1 => Just(Kind::UsedPost),
     ];
-    (RUNS, kind, prop::bool::weighted(0.2)).prop_map(|(run, kind, has_snapshot)| Write {
-        run,
-        kind,
-        has_snapshot,
-    })
+    let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.2));
+    let posts = prop_oneof![3 => Just(0), 1 => 1..4_u64];
+    let taken = prop::array::uniform2(prop::option::weighted(0.3, 0..8_u64));
+    (RUNS, kind, flags, posts, taken).prop_map(
+        |(run, kind, (has_snapshot, is_heir), posts, taken)| Write {
+            run,
+            kind,
+            has_snapshot,
+            is_heir,
+            posts,
+            taken,
+        },
+    )
 }
 
 fn look() -> impl Strategy<Value = Look> {
@@ -100,6 +117,7 @@ fn look() -> impl Strategy<Value = Look> {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         12 => prop::collection::vec(write(), 1..4).prop_map(Op::Commit),
+        1 => prop::collection::vec(0..8_u64, 0..3).prop_map(Op::Forget),
         8 => look().prop_map(Op::Read),
         1 => Just(Op::Boot),
         1 => Just(Op::Reopen),
@@ -108,11 +126,12 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What a service would know: the last commit of each run, and the next number.
+/// What a service would know: the last commit of each run, and the last numbers.
 #[derive(Clone, Default)]
 struct Known {
     last: BTreeMap<u64, Commit>,
     commits: u64,
+    posts: u64,
 }
 
 impl Known {
@@ -125,10 +144,26 @@ impl Known {
             (Some(last), Kind::Finish) => finish(last, id),
             (Some(last), _) => follow(last, id),
         };
+        self.exchange(&mut commit, write);
         spoil(&mut commit, write.kind);
         commit.snapshot = write.has_snapshot.then(|| record::frame(&id));
+        commit.row.first_run = write.is_heir.then(|| run_id(id));
         self.last.insert(write.run, commit.clone());
         commit
+    }
+
+    fn exchange(&mut self, commit: &mut Commit, write: Write) {
+        for _ in 0..write.posts {
+            self.posts += 1;
+            commit.posts.push(post(self.posts));
+        }
+        let taken = write.taken.iter().flatten();
+        commit.taken = taken.map(|back| self.post(*back)).collect();
+    }
+
+    /// A number that was given, or the next one, or 0, which never is.
+    fn post(&self, back: u64) -> PostNo {
+        PostNo((self.posts + 1).saturating_sub(back))
     }
 }
 
@@ -145,6 +180,7 @@ fn spoil(commit: &mut Commit, kind: Kind) {
             commit.id = CommitNo(1);
             state.head = commit.id;
         }
+        (Kind::UsedPost, _) => commit.posts.push(post(1)),
         (Kind::StaleVersion | Kind::StaleEpoch, Expect::New) => {}
     }
 }
@@ -159,6 +195,7 @@ struct Pair {
     memory: MemoryStore,
     sqlite: Option<SqliteStore>,
     known: Known,
+    forgotten: BTreeSet<PostNo>,
 }
 
 impl Pair {
@@ -175,6 +212,7 @@ impl Pair {
             memory,
             sqlite: None,
             known: Known::default(),
+            forgotten: BTreeSet::new(),
         };
         pair.crash();
         pair
@@ -192,21 +230,47 @@ impl Pair {
     }
 
     fn boot(&self) {
-        assert_eq!(self.memory.boot(), self.sqlite().boot());
+        self.assert_same(self.memory.boot(), self.sqlite().boot());
+    }
+
+    /// A store may skip numbers of posts, and what was forgotten may come back.
+    fn assert_same(&self, memory: Result<Boot, ReadError>, sqlite: Result<Boot, ReadError>) {
+        let memory = memory.expect("memory boots");
+        let mut sqlite = sqlite.expect("the file boots");
+        assert!(sqlite.last_post >= memory.last_post);
+        sqlite.last_post = memory.last_post;
+        sqlite.posts.retain(|(no, _)| !self.forgotten.contains(no));
+        assert_eq!(memory, sqlite);
+    }
+
+    fn forget(&mut self, posts: &[u64]) {
+        let posts: Vec<_> = posts.iter().map(|back| self.known.post(*back)).collect();
+        // The next number has not been given, and odd ones are given twice: not to be forgotten.
+        let posts: Vec<_> = posts
+            .into_iter()
+            .filter(|no| no.0 <= self.known.posts && no.0 % 2 == 0)
+            .collect();
+        assert_eq!(self.memory.forget(&posts), self.sqlite().forget(&posts));
+        self.forgotten.extend(posts);
     }
 
     fn apply(&mut self, op: &Op) {
         match op {
             Op::Commit(writes) => self.commit(writes),
+            Op::Forget(posts) => self.forget(posts),
             Op::Read(look) => self.read(*look),
             Op::Boot => self.boot(),
-            Op::Reopen => assert_eq!(self.memory.reopen(), self.sqlite().reopen()),
+            Op::Reopen => self.reopen(),
             Op::CloseAndBoot => {
                 assert_eq!(self.memory.close().is_ok(), self.sqlite().close().is_ok());
                 self.boot();
             }
             Op::Crash => self.crash(),
         }
+    }
+
+    fn reopen(&self) {
+        self.assert_same(self.memory.reopen(), self.sqlite().reopen());
     }
 
     fn commit(&mut self, writes: &[Write]) {
@@ -218,12 +282,11 @@ impl Pair {
         let outcome = self.memory.commit(&group);
         assert_eq!(outcome, self.sqlite().commit(&group), "{group:?}");
         if outcome.is_err() {
-            let commits = self.known.commits;
-            self.known = Known { commits, ..before };
+            self.known.last = before.last;
         }
         if let Err(CommitError::Failed { .. }) = outcome {
             assert!(self.memory.commit(&[]).is_err() && self.sqlite().commit(&[]).is_err());
-            assert_eq!(self.memory.reopen(), self.sqlite().reopen());
+            self.reopen();
         }
     }
 

@@ -3,9 +3,10 @@
 use outlast_model::Timestamp;
 use outlast_model::event::{Event, EventKind};
 use outlast_model::id::{EventId, Seq, Version};
+use outlast_model::post::PostNo;
 use outlast_model::record::{self, Record};
 use outlast_model::task::RunNo;
-use outlast_service::conformance::{blob, follow, start};
+use outlast_service::conformance::{blob, follow, post, start};
 use outlast_service::faulty::{Fault, FaultyStore, Lie};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::{Commit, CommitError, ReadError, Store};
@@ -119,6 +120,47 @@ fn fired(mut commit: Commit) -> Commit {
         kind,
     })]);
     commit
+}
+
+#[test]
+fn a_losing_store_loses_posts_with_their_group() {
+    let (disk, store) = booted();
+    store.lie(Lie::Loses { every: 2 });
+    let mut one = start(1, 1, "a");
+    one.posts = vec![post(1), post(2)];
+    let mut two = follow(&one, 2);
+    two.posts = vec![post(3)];
+    two.taken = vec![PostNo(1)];
+    store.commit(&[one]).expect("says yes");
+    store.commit(&[two]).expect("says yes");
+    assert_eq!(disk.boot().expect("boots").posts, [post(1), post(2)]);
+}
+
+#[test]
+fn a_doubling_store_says_everything_once() {
+    let (disk, store) = booted();
+    store.lie(Lie::Doubles);
+    let one = start(1, 1, "a");
+    let mut two = fired(follow(&one, 2));
+    two.posts = vec![post(1)];
+    let mut three = fired(follow(&two, 3));
+    three.posts = vec![post(2)];
+    three.taken = vec![PostNo(1)];
+    store.commit(&[one, two]).expect("writes");
+    store.commit(&[three]).expect("writes");
+    assert_eq!(disk.history(RunNo(1)).expect("there").len(), 5);
+    assert_eq!(disk.boot().expect("boots").posts, [post(2)]);
+}
+
+#[test]
+fn the_dead_forget_nothing() {
+    let (disk, store) = booted();
+    let mut one = start(1, 1, "a");
+    one.posts = vec![post(1)];
+    store.commit(&[one]).expect("writes");
+    store.kill();
+    assert!(failed(&store.forget(&[PostNo(1)])));
+    assert_eq!(disk.boot().expect("boots").posts, [post(1)]);
 }
 
 #[cfg(feature = "planted")]

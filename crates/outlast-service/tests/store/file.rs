@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use outlast_model::record;
 use outlast_model::task::RunNo;
 use outlast_model::view::ListFilter;
-use outlast_service::conformance::{blob, follow, run_id, start};
+use outlast_service::conformance::{blob, follow, post, run_id, start};
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
 use outlast_service::store::{Commit, CommitError, ReadError, Store};
 use rusqlite::Connection;
@@ -178,6 +178,25 @@ fn a_commit_of_no_run_is_found() {
     assert_eq!(report.damage, ["1 commits belong to no run"]);
 }
 
+#[test]
+fn a_post_that_rotted_or_may_be_numbered_again_is_found() {
+    let file = File::new();
+    let store = file.open();
+    let mut one = start(1, 1, "a");
+    one.posts = vec![post(1), post(2)];
+    store.commit(&[one]).expect("writes");
+    store.close().expect("closes");
+    file.alter("UPDATE post SET data = CAST(substr(data, 1, 5) || x'07' AS BLOB) WHERE id = 2");
+    file.alter("UPDATE meta SET value = 1 WHERE key = 'posts'");
+    let report = file.open().check().expect("reads");
+    assert_eq!((report.posts, report.damage.len()), (2, 2), "{report:?}");
+    assert!(report.damage[0].starts_with("post 2: "), "{report:?}");
+    assert_eq!(
+        report.damage[1],
+        "1 posts have numbers past the mark of numbers in use"
+    );
+}
+
 #[cfg(unix)]
 #[test]
 fn a_log_that_is_removed_stops_commits_and_loses_nothing() {
@@ -264,7 +283,7 @@ fn the_file_says_whose_it_is_and_is_made_for_durable_commits() {
             .expect("reads")
     };
     assert_eq!(number("PRAGMA application_id"), 0x4f55_544c);
-    assert_eq!(number("PRAGMA user_version"), 1);
+    assert_eq!(number("PRAGMA user_version"), 2);
     assert_eq!(number("PRAGMA page_size"), 8192);
     let journal: String = conn
         .query_row("PRAGMA journal_mode", (), |r| r.get(0))

@@ -1,8 +1,10 @@
 //! The stores, held to the port's promises, to each other, and to what files can do.
 
 mod conformance;
+mod cost;
 mod differential;
 mod faulty;
 mod file;
+mod format;
 mod index;
 mod open;
