@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use outlast_engine::Effect;
 use outlast_model::Refusal;
+use outlast_model::post::{Post, PostNo};
 use outlast_model::task::{AttemptKind, RunNo};
 
 use crate::mail::Ack;
@@ -22,12 +23,20 @@ pub struct Batch {
     pub effects: Vec<(RunNo, Effect)>,
     /// To answer when written.
     pub acks: Vec<(RunNo, Ack)>,
+    /// To bring to other runs when written: whose commit, the post's number, and what it says.
+    pub posts: Vec<(RunNo, PostNo, Box<Post>)>,
+    /// Posts that nobody will take.
+    pub forgotten: Vec<PostNo>,
 }
 
 impl Batch {
     /// Whether there is nothing to write and nobody to tell.
     pub fn is_empty(&self) -> bool {
-        self.commits.is_empty() && self.effects.is_empty() && self.acks.is_empty()
+        self.commits.is_empty()
+            && self.effects.is_empty()
+            && self.acks.is_empty()
+            && self.posts.is_empty()
+            && self.forgotten.is_empty()
     }
 
     /// The newest commit in it.
@@ -61,18 +70,34 @@ impl Batch {
         }
     }
 
-    /// One batch a run, for a group that failed for one run's own reason.
+    /// One batch a run, for a group that failed for one run's own reason. A run and the one that
+    /// continues it stay together.
     pub fn split(self) -> Vec<Batch> {
         let mut parts: BTreeMap<RunNo, Batch> = BTreeMap::new();
+        let mut kept_with: BTreeMap<RunNo, RunNo> = BTreeMap::new();
+        let mut last = RunNo::default();
         for commit in self.commits {
-            parts.entry(commit.row.no).or_default().commits.push(commit);
+            let no = commit.row.no;
+            let part = if commit.is_joined { last } else { no };
+            last = *kept_with.entry(no).or_insert(part);
+            parts.entry(last).or_default().commits.push(commit);
         }
+        let part_of = |run: RunNo| kept_with.get(&run).copied().unwrap_or(run);
         for (run, effect) in self.effects {
-            parts.entry(run).or_default().effects.push((run, effect));
+            let part = parts.entry(part_of(run)).or_default();
+            part.effects.push((run, effect));
         }
         for (run, ack) in self.acks {
-            parts.entry(run).or_default().acks.push((run, ack));
+            parts.entry(part_of(run)).or_default().acks.push((run, ack));
         }
-        parts.into_values().collect()
+        for (run, no, post) in self.posts {
+            let part = parts.entry(part_of(run)).or_default();
+            part.posts.push((run, no, post));
+        }
+        let mut parts: Vec<Batch> = parts.into_values().collect();
+        if let Some(first) = parts.first_mut() {
+            first.forgotten = self.forgotten;
+        }
+        parts
     }
 }

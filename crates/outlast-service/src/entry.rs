@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 
 use outlast_engine::{Decision, Input, Run};
+use outlast_model::post::PostNo;
+use outlast_model::start::{UpdateReply, UpdateStage};
+use outlast_model::task::Query;
 use outlast_model::view::{RunOutcome, RunRef};
-use outlast_model::{Record, Timestamp};
+use outlast_model::{Payload, Record, Refusal, Timestamp, UpdateId};
 
 use crate::mail::{Ack, Reply};
 use crate::store::{CommitNo, RunRow};
@@ -21,6 +24,14 @@ pub(crate) struct Entry {
     pub(crate) decision: Decision,
     /// Answers that wait for that commit.
     pub(crate) acks: Vec<Ack>,
+    /// What others said to it, applied and not yet sealed into a commit.
+    pub(crate) taken: Vec<PostNo>,
+    /// Callers who wait for an update to come so far.
+    pub(crate) updates: Vec<UpdateWaiter>,
+    /// Questions about its state, until its code is at rest.
+    pub(crate) queries: Vec<Question>,
+    /// Questions its code is being asked.
+    pub(crate) asked: Vec<Question>,
     /// Facts that need no commit of their own; they go with the next one.
     pub(crate) lazy: Vec<Record>,
     /// The slice under way.
@@ -69,7 +80,61 @@ impl std::fmt::Debug for Entry {
 /// A stimulus in a mailbox.
 pub(crate) struct Letter {
     pub(crate) input: Input,
-    pub(crate) reply: Option<Reply<()>>,
+    pub(crate) from: Sender,
+}
+
+/// Who hears what became of a letter.
+pub(crate) enum Sender {
+    /// Nobody: it comes from this process itself.
+    Nobody,
+    /// A caller, when it is durable.
+    Caller(Reply<()>),
+    /// A caller, when the update has come so far.
+    Update(UpdateStage, Reply<UpdateReply>),
+    /// Another run: the post is taken in the commit that records its effect.
+    Post(PostNo),
+}
+
+/// A caller who waits for an update.
+pub(crate) struct UpdateWaiter {
+    pub(crate) id: UpdateId,
+    pub(crate) stage: UpdateStage,
+    pub(crate) reply: Reply<UpdateReply>,
+}
+
+/// A caller who asks about a run's state.
+pub(crate) struct Question {
+    pub(crate) query: Query,
+    pub(crate) reply: Reply<Payload>,
+}
+
+impl Letter {
+    /// From this process itself.
+    pub(crate) fn own(input: Input) -> Self {
+        Self {
+            input,
+            from: Sender::Nobody,
+        }
+    }
+}
+
+impl Sender {
+    /// Whether somebody can be told to try again.
+    pub(crate) fn is_caller(&self) -> bool {
+        match self {
+            Self::Nobody | Self::Post(_) => false,
+            Self::Caller(_) | Self::Update(..) => true,
+        }
+    }
+
+    /// It was not carried out. A post stays where it is: it is read again with the store.
+    pub(crate) fn refuse(self, refusal: &Refusal) {
+        match self {
+            Self::Nobody | Self::Post(_) => {}
+            Self::Caller(reply) => reply(Err(refusal.clone())),
+            Self::Update(_, reply) => reply(Err(refusal.clone())),
+        }
+    }
 }
 
 impl std::fmt::Debug for Letter {
@@ -110,6 +175,8 @@ pub(crate) enum Path {
     Slow,
     /// Nothing to record: the instance is only brought back.
     Rebuild,
+    /// Nothing to record: its settled state is asked about.
+    Query,
 }
 
 impl Entry {
@@ -120,6 +187,10 @@ impl Entry {
             mailbox: VecDeque::new(),
             decision: Decision::default(),
             acks: Vec::new(),
+            taken: Vec::new(),
+            updates: Vec::new(),
+            queries: Vec::new(),
+            asked: Vec::new(),
             lazy: Vec::new(),
             slice: None,
             is_cached: false,
@@ -141,7 +212,8 @@ impl Entry {
     }
 
     pub(crate) fn is(&self, run: &RunRef) -> bool {
-        run.run_id.is_none_or(|id| id == self.row.run_id)
+        run.run_id
+            .is_none_or(|id| id == self.row.run_id || Some(id) == self.row.first_run)
     }
 
     /// Whether its state may leave memory: everything in it is on disk or on its way.
@@ -152,6 +224,9 @@ impl Entry {
             && self.lazy.is_empty()
             && self.waiting_attempts == 0
             && self.acks.is_empty()
+            && self.taken.is_empty()
+            && self.updates.is_empty()
+            && self.queries.is_empty()
             && !self.is_queued
             && !self.is_cached
             && self.outcome.is_none()

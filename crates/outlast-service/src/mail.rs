@@ -5,8 +5,10 @@
 
 use outlast_engine::Input;
 use outlast_model::Refusal;
-use outlast_model::start::{StartReply, StartRequest};
-use outlast_model::task::{AttemptOutcome, AttemptToken};
+use outlast_model::event::UpdateRequest;
+use outlast_model::post::{Post, PostNo};
+use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::task::{AttemptOutcome, AttemptToken, Query};
 use outlast_model::view::{Description, RunOutcome, RunRef};
 use outlast_model::{Payload, RunId};
 
@@ -23,6 +25,8 @@ pub enum Mail {
         reply: Reply<StartReply>,
         /// Told when the run has ended.
         wait: Option<Reply<RunOutcome>>,
+        /// A message that goes with it, in the same commit.
+        with: Option<With>,
     },
     /// A message, a cancel, a terminate or a retry.
     Message {
@@ -32,6 +36,35 @@ pub enum Mail {
         input: Input,
         /// Told when it is durable.
         reply: Reply<()>,
+    },
+    /// An update: a message that is answered.
+    Update {
+        /// To whom.
+        run: RunRef,
+        /// What.
+        request: UpdateRequest,
+        /// When to answer.
+        stage: UpdateStage,
+        /// Told when it has come so far, durably.
+        reply: Reply<UpdateReply>,
+    },
+    /// A question about a run's state.
+    Query {
+        /// Which run.
+        run: RunRef,
+        /// What.
+        query: Query,
+        /// Told when the state it was asked of is durable.
+        reply: Reply<Payload>,
+    },
+    /// What a run says to another.
+    Post {
+        /// Its number in the store.
+        no: PostNo,
+        /// What.
+        post: Box<Post>,
+        /// The life of the shards it was read in: later ones read it again.
+        generation: u64,
     },
     /// Wait for the end of a run.
     Wait {
@@ -62,12 +95,32 @@ impl std::fmt::Debug for Mail {
         f.write_str(match self {
             Self::Start { .. } => "Start",
             Self::Message { .. } => "Message",
+            Self::Update { .. } => "Update",
+            Self::Query { .. } => "Query",
+            Self::Post { .. } => "Post",
             Self::Wait { .. } => "Wait",
             Self::Describe { .. } => "Describe",
             Self::Outcomes(_) => "Outcomes",
             Self::Heartbeat(..) => "Heartbeat",
             Self::ForeignWake(_) => "ForeignWake",
             Self::Look => "Look",
+        })
+    }
+}
+
+/// A message that goes with a start.
+pub enum With {
+    /// A signal: the start is answered when both are durable.
+    Signal(Input),
+    /// An update, answered on its own.
+    Update(UpdateRequest, UpdateStage, Reply<UpdateReply>),
+}
+
+impl std::fmt::Debug for With {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Signal(_) => "Signal",
+            Self::Update(..) => "Update",
         })
     }
 }
@@ -80,6 +133,10 @@ pub enum Ack {
     Done(Reply<()>),
     /// To whoever waits for the end of a run.
     Closed(Reply<RunOutcome>, RunOutcome),
+    /// To an update, or why there is none.
+    Update(Reply<UpdateReply>, Result<UpdateReply, Refusal>),
+    /// To a query, or why there is none.
+    Query(Reply<Payload>, Result<Payload, Refusal>),
 }
 
 impl Ack {
@@ -89,6 +146,8 @@ impl Ack {
             Self::Start(reply, answer) => reply(Ok(answer)),
             Self::Done(reply) => reply(Ok(())),
             Self::Closed(reply, outcome) => reply(Ok(outcome)),
+            Self::Update(reply, answer) => reply(answer),
+            Self::Query(reply, answer) => reply(answer),
         }
     }
 
@@ -98,6 +157,8 @@ impl Ack {
             Self::Start(reply, _) => reply(Err(refusal)),
             Self::Done(reply) => reply(Err(refusal)),
             Self::Closed(reply, _) => reply(Err(refusal)),
+            Self::Update(reply, _) => reply(Err(refusal)),
+            Self::Query(reply, _) => reply(Err(refusal)),
         }
     }
 }
@@ -108,6 +169,8 @@ impl std::fmt::Debug for Ack {
             Self::Start(..) => "Start",
             Self::Done(_) => "Done",
             Self::Closed(..) => "Closed",
+            Self::Update(..) => "Update",
+            Self::Query(..) => "Query",
         })
     }
 }

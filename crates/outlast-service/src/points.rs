@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Every point, in the order of a request. The names are part of the chaos report.
-pub const ALL: [&str; 22] = [
+pub const ALL: [&str; 26] = [
     "mail.accepted",
     "start.decided",
     "run.loaded",
@@ -18,6 +18,10 @@ pub const ALL: [&str; 22] = [
     "slice.slow",
     "slice.answered",
     "slice.failed",
+    "slice.queried",
+    "query.asked",
+    "post.arrived",
+    "successor.decided",
     "attempt.handed-out",
     "attempt.lazy",
     "commit.sealed",

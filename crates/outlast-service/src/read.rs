@@ -1,7 +1,8 @@
 //! Reading runs back: state, events, outcomes and descriptions, with damage named.
 
 use outlast_engine::{Run, close, describe};
-use outlast_model::id::{RequestId, RunId};
+use outlast_model::id::{RequestId, RunId, UpdateId, WorkflowId};
+use outlast_model::start::UpdateReply;
 use outlast_model::task::RunNo;
 use outlast_model::view::{Description, RunOutcome, RunRef, Summary, Trouble};
 use outlast_model::{Event, EventKind, Record, Refusal, record};
@@ -135,6 +136,27 @@ pub(crate) fn outcome(store: &dyn Store, no: RunNo) -> Result<RunOutcome, Refusa
     let last = events.last().and_then(|event| close::outcome(&event.kind));
     last.ok_or_else(|| Refusal::NotFound {
         what: no.0.to_string(),
+    })
+}
+
+/// Whose end it is, and how.
+pub(crate) fn ended(store: &dyn Store, no: RunNo) -> Result<(WorkflowId, RunOutcome), Refusal> {
+    let row = store.load(no).map_err(|e| unavailable(&e))?.row;
+    Ok((row.workflow_id, outcome(store, no)?))
+}
+
+/// What a run that is not open says about an update: what it answered, or that it is closed.
+pub(crate) fn update(
+    store: &dyn Store,
+    run: &RunRef,
+    id: &UpdateId,
+) -> Result<UpdateReply, Refusal> {
+    let row = row_of(store, run)?;
+    let ended = bring(store, row.no, 0).map_err(|e| unreadable(row.run_id, &e))?;
+    crate::shard::known_update(&ended, id).ok_or(Refusal::RunClosed {
+        workflow_id: row.workflow_id,
+        run_id: row.run_id,
+        status: row.state.status,
     })
 }
 

@@ -12,8 +12,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use outlast_model::id::{Incarnation, RunId, WorkflowId};
+use outlast_model::post::{Post, PostNo};
 use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
-use outlast_model::{Failure, Payload, limits};
+use outlast_model::{Failure, Payload, limits, record};
 
 use crate::clock::{Clock, Sleep};
 use crate::inbox::Inbox;
@@ -109,7 +110,7 @@ impl Service {
     /// When the store cannot be opened.
     pub fn open(setup: Setup) -> Result<Arc<Self>, ReadError> {
         let mut boot = setup.store.boot()?;
-        let numbers = Arc::new(Numbers::after(boot.last_run, boot.last_commit));
+        let numbers = Arc::new(Numbers::after(&boot));
         let incarnation = new_incarnation();
         let count = setup.shards.max(1);
         let mut open = partition(std::mem::take(&mut boot.open), count);
@@ -140,6 +141,7 @@ impl Service {
             commits: AtomicU64::new(0),
         });
         service.start_writer();
+        service.deliver(std::mem::take(&mut boot.posts), 0);
         Ok(service)
     }
 
@@ -325,6 +327,25 @@ impl Service {
             cell.seat().shard.leave();
         }
         self.store.close()
+    }
+
+    /// Brings posts that the store keeps to the runs they are for.
+    fn deliver(&self, posts: Vec<(PostNo, Vec<u8>)>, generation: u64) {
+        for (no, bytes) in posts {
+            // One that cannot be read stays where it is, for whoever looks at the file.
+            if let Ok(post) = record::unframe::<Post>(&bytes) {
+                self.bring(no, Box::new(post), generation);
+            }
+        }
+    }
+
+    fn bring(&self, no: PostNo, post: Box<Post>, generation: u64) {
+        let cell = self.cell_of(&post.to.workflow_id);
+        cell.inbox.put(Mail::Post {
+            no,
+            post,
+            generation,
+        });
     }
 
     fn cell_of(&self, workflow_id: &WorkflowId) -> &Cell {

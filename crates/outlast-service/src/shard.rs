@@ -12,12 +12,17 @@ mod attempt;
 mod intake;
 mod late;
 mod missing;
+mod post;
+mod query;
 mod recover;
 mod seal;
 mod slice;
+mod successor;
+mod update;
 mod visit;
 
 pub use slice::Driver;
+pub(crate) use update::known as known_update;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -25,6 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_engine::Run;
 use outlast_model::id::{Incarnation, RunId, Seq, WorkflowId};
+use outlast_model::post::PostNo;
 use outlast_model::task::{RunNo, WorkflowTask};
 use outlast_model::{Timestamp, planted};
 
@@ -39,15 +45,21 @@ use crate::store::{Attention, Boot, CommitNo, RunRow, Store};
 pub struct Numbers {
     run: AtomicU64,
     commit: AtomicU64,
+    post: AtomicU64,
 }
 
 impl Numbers {
     /// Counting on from the highest numbers in use.
-    pub fn after(run: RunNo, commit: CommitNo) -> Self {
+    pub fn after(boot: &Boot) -> Self {
         Self {
-            run: AtomicU64::new(run.0),
-            commit: AtomicU64::new(commit.0),
+            run: AtomicU64::new(boot.last_run.0),
+            commit: AtomicU64::new(boot.last_commit.0),
+            post: AtomicU64::new(boot.last_post.0),
         }
+    }
+
+    fn next_post(&self) -> PostNo {
+        PostNo(self.post.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     fn next_run(&self) -> RunNo {
@@ -129,6 +141,8 @@ pub struct Shard {
     leaving: VecDeque<(CommitNo, RunNo)>,
     /// Runs that go on when their newest commit is durable.
     deferred: Vec<(CommitNo, RunNo)>,
+    /// Questions about runs that have ended.
+    closed_queries: query::ClosedQueries,
     /// Runs that may have killed the process: one at a time.
     suspects: VecDeque<RunNo>,
     suspect: Option<RunNo>,
@@ -158,6 +172,7 @@ impl Shard {
             closing: VecDeque::new(),
             leaving: VecDeque::new(),
             deferred: Vec::new(),
+            closed_queries: query::ClosedQueries::default(),
             suspects: VecDeque::new(),
             suspect: None,
             turn: 0,
@@ -208,6 +223,9 @@ impl Shard {
             if let Some(run_id) = self.evictions.pop_front() {
                 return Some(Turn::Evict(run_id));
             }
+            if let Some(task) = self.ask_closed(now, store) {
+                return Some(Turn::Task(Box::new(task)));
+            }
             let no = self.ready.pop_front()?;
             if let Some(task) = self.visit(no, now, store) {
                 return Some(Turn::Task(Box::new(task)));
@@ -237,7 +255,7 @@ impl Shard {
 
     /// Whether somebody waits for a commit to become durable.
     pub fn is_waiting_for_disk(&self) -> bool {
-        !self.deferred.is_empty()
+        !self.deferred.is_empty() || self.closed_queries.waits_for_disk()
     }
 
     /// What the clock needs to know when there is nothing to do.

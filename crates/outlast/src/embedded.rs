@@ -177,37 +177,43 @@ impl ClientPort for Embedded {
 
     fn signal_with_start(
         &self,
-        _: StartRequest,
-        _: SignalName,
-        _: Payload,
-        _: Option<RequestId>,
+        request: StartRequest,
+        name: SignalName,
+        input: Payload,
+        request_id: Option<RequestId>,
     ) -> Answer<StartReply> {
-        Box::pin(std::future::ready(Err(Refusal::Unavailable {
-            reason: "not yet".into(),
-        })))
+        self.ask(|service, reply| {
+            service.signal_with_start(request, name, input, request_id, reply);
+        })
     }
 
-    fn update(&self, _: RunRef, _: UpdateRequest, _: UpdateStage) -> Answer<UpdateReply> {
-        Box::pin(std::future::ready(Err(Refusal::Unavailable {
-            reason: "not yet".into(),
-        })))
+    fn update(
+        &self,
+        run: RunRef,
+        update: UpdateRequest,
+        stage: UpdateStage,
+    ) -> Answer<UpdateReply> {
+        self.ask(|service, reply| service.update(run, update, stage, reply))
     }
 
     fn update_with_start(
         &self,
-        _: StartRequest,
-        _: UpdateRequest,
-        _: UpdateStage,
+        request: StartRequest,
+        update: UpdateRequest,
+        stage: UpdateStage,
     ) -> Answer<(StartReply, UpdateReply)> {
-        Box::pin(std::future::ready(Err(Refusal::Unavailable {
-            reason: "not yet".into(),
-        })))
+        let (started, start) = channel();
+        let (updated, answer) = channel();
+        self.service
+            .update_with_start(request, update, stage, started, updated);
+        Box::pin(async move {
+            let reply = received(start.await)?;
+            Ok((reply, received(answer.await)?))
+        })
     }
 
-    fn query(&self, _: RunRef, _: Query) -> Answer<Payload> {
-        Box::pin(std::future::ready(Err(Refusal::Unavailable {
-            reason: "not yet".into(),
-        })))
+    fn query(&self, run: RunRef, query: Query) -> Answer<Payload> {
+        self.ask(|service, reply| service.query(run, query, reply))
     }
 
     fn cancel(&self, run: RunRef, reason: String, request_id: Option<RequestId>) -> Answer<()> {

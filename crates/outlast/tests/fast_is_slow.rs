@@ -109,6 +109,7 @@ impl Bench {
             request: Box::new(request),
             reply: Box::new(|_| {}),
             wait: None,
+            with: None,
         });
     }
 

@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 
+use outlast_model::event::Site;
 use outlast_model::id::{Attempt, Incarnation, Seq};
 use outlast_model::job::Job;
 use outlast_model::{Event, EventKind, Fact, Payload, Record, Status, Timestamp};
@@ -87,17 +88,7 @@ impl Run {
                 Ok(())
             }
             EventKind::TimerStarted { seq, delay, site } => {
-                let due = time.after(*delay);
-                self.used.timer = self.used.timer.max(*seq);
-                let state = timer::State::Running { due };
-                self.timers.insert(
-                    *seq,
-                    Timer {
-                        state,
-                        site: site.clone(),
-                    },
-                );
-                self.deadlines.set(Deadline::Timer(*seq), Some(due));
+                self.start_timer(*seq, time.after(*delay), site);
                 Ok(())
             }
             EventKind::TimerFired { seq } | EventKind::TimerCanceled { seq } => {
@@ -107,10 +98,7 @@ impl Run {
                     None => Err(out_of_place(kind.name(), "there is no such timer")),
                 }
             }
-            EventKind::StepRecorded(step) => match self.steps.remove(&step.seq) {
-                Some(_) => Ok(()),
-                None => Err(out_of_place(kind.name(), "there is no such step")),
-            },
+            EventKind::StepRecorded(step) => self.remove_step(step.seq, kind),
             EventKind::CancelRequested { request_id, .. } => {
                 self.is_cancel_requested = true;
                 self.request_ids.extend(request_id.clone());
@@ -383,6 +371,20 @@ impl Run {
         };
         self.deadlines.set(Deadline::Step(seq), None);
         Ok(())
+    }
+
+    fn start_timer(&mut self, seq: Seq, due: Timestamp, site: &Site) {
+        self.used.timer = self.used.timer.max(seq);
+        let (state, site) = (timer::State::Running { due }, site.clone());
+        self.timers.insert(seq, Timer { state, site });
+        self.deadlines.set(Deadline::Timer(seq), Some(due));
+    }
+
+    fn remove_step(&mut self, seq: Seq, kind: &EventKind) -> Result<(), Corrupt> {
+        match self.steps.remove(&seq) {
+            Some(_) => Ok(()),
+            None => Err(out_of_place(kind.name(), "there is no such step")),
+        }
     }
 
     fn remove_activity(&mut self, seq: Seq, kind: &EventKind) -> Result<(), Corrupt> {

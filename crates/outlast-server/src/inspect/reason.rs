@@ -251,6 +251,24 @@ fn waits(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
             Reason::Timer,
             format!("a timer was due {} ({site})", ago(*due, now)),
         ),
+        Waiting::Child { .. }
+        | Waiting::SignalExternal { .. }
+        | Waiting::CancelExternal { .. }
+        | Waiting::Update { .. } => waits_for_others(waiting),
+        Waiting::Task => (
+            Reason::Task,
+            "its code has something to see and has not run yet".into(),
+        ),
+        Waiting::Message => (
+            Reason::Message,
+            "it waits for a message or a condition".into(),
+        ),
+    }
+}
+
+/// What only another run, or a handler, can bring to an end.
+fn waits_for_others(waiting: &Waiting) -> (Reason, String) {
+    match waiting {
         Waiting::Child {
             workflow_id,
             is_started,
@@ -283,14 +301,12 @@ fn waits(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
         Waiting::Update { id, name } => {
             (Reason::Update, format!("update {name} ({id}) is not done"))
         }
-        Waiting::Task => (
-            Reason::Task,
-            "its code has something to see and has not run yet".into(),
-        ),
-        Waiting::Message => (
-            Reason::Message,
-            "it waits for a message or a condition".into(),
-        ),
+        Waiting::ActivityPending { .. }
+        | Waiting::ActivityRunning { .. }
+        | Waiting::Timer { .. }
+        | Waiting::Step { .. }
+        | Waiting::Task
+        | Waiting::Message => (Reason::Task, String::new()),
     }
 }
 

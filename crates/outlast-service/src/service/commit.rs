@@ -100,7 +100,8 @@ impl Service {
                     .fetch_max(last.0, Ordering::AcqRel);
             }
         }
-        for parcel in parcels {
+        for mut parcel in parcels {
+            self.pass_on(&mut parcel.batch);
             parcel.batch.release(&*self.outlet);
             let cell = &self.cells[parcel.shard];
             if cell.wants_notice.swap(false, Ordering::AcqRel) {
@@ -108,6 +109,18 @@ impl Service {
             }
         }
         points::pass("release.after");
+    }
+
+    /// What runs said to others is on disk: it goes on its way.
+    fn pass_on(&self, batch: &mut Batch) {
+        let generation = batch.generation;
+        for (_, no, post) in batch.posts.drain(..) {
+            self.bring(no, post, generation);
+        }
+        if !batch.forgotten.is_empty() {
+            // Forgetting is a courtesy: what comes back is forgotten again.
+            drop(self.store.forget(&std::mem::take(&mut batch.forgotten)));
+        }
     }
 
     /// Batches decided before the shard started over belong to a past that did not happen.
@@ -132,6 +145,7 @@ impl Service {
     /// One commit was not as its run is on disk: the others must not suffer for it.
     fn one_by_one(&self, parcels: VecDeque<Parcel>, group: Vec<Commit>) {
         let shard = parcels.front().map_or(0, |p| p.shard);
+        let generation = parcels.front().map_or(0, |p| p.batch.generation);
         let mut whole = Batch {
             commits: group,
             ..Batch::default()
@@ -139,12 +153,16 @@ impl Service {
         for parcel in parcels {
             whole.effects.extend(parcel.batch.effects);
             whole.acks.extend(parcel.batch.acks);
+            whole.posts.extend(parcel.batch.posts);
+            whole.forgotten.extend(parcel.batch.forgotten);
         }
         let mut conflict = None;
-        for part in whole.split() {
+        for mut part in whole.split() {
+            part.generation = generation;
             match self.store.commit(&part.commits) {
                 Ok(()) => {
                     self.count(&part.commits);
+                    self.pass_on(&mut part);
                     part.release(&*self.outlet);
                 }
                 Err(error) => {
@@ -219,5 +237,7 @@ impl Service {
             drop(seat);
             cell.inbox.ring();
         }
+        let generation = self.cells[0].generation.load(Ordering::Acquire);
+        self.deliver(boot.posts.clone(), generation);
     }
 }

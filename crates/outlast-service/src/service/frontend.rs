@@ -1,13 +1,15 @@
 //! What clients ask for: checked, then put into the right inbox, or read from the store.
 
 use outlast_engine::Input;
+use outlast_model::event::UpdateRequest;
 use outlast_model::id::WorkflowId;
-use outlast_model::start::{StartReply, StartRequest};
+use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::task::Query;
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
 use outlast_model::{Event, Payload, Refusal, RequestId, SignalName, limits};
 
 use super::Service;
-use crate::mail::{Mail, Reply};
+use crate::mail::{Mail, Reply, With};
 use crate::read;
 
 impl Service {
@@ -26,7 +28,89 @@ impl Service {
             request: Box::new(request),
             reply,
             wait,
+            with: None,
         });
+    }
+
+    /// Starts a run with a signal, or sends it to the open run that the conflict policy chose.
+    pub fn signal_with_start(
+        &self,
+        request: StartRequest,
+        name: SignalName,
+        input: Payload,
+        request_id: Option<RequestId>,
+        reply: Reply<StartReply>,
+    ) {
+        let checked = check_start(&request)
+            .and_then(|()| check_signal(&request.workflow_id, &name, &input, request_id.as_ref()));
+        if let Err(refusal) = checked {
+            return reply(Err(refusal));
+        }
+        let with = With::Signal(Input::Signal {
+            name,
+            input,
+            request_id,
+        });
+        self.start_with(request, with, reply);
+    }
+
+    /// Starts a run with an update, or sends it to the open run that the conflict policy chose.
+    pub fn update_with_start(
+        &self,
+        request: StartRequest,
+        update: UpdateRequest,
+        stage: UpdateStage,
+        started: Reply<StartReply>,
+        reply: Reply<UpdateReply>,
+    ) {
+        let checked =
+            check_start(&request).and_then(|()| check_update(&request.workflow_id, &update));
+        if let Err(refusal) = checked {
+            started(Err(refusal.clone()));
+            return reply(Err(refusal));
+        }
+        self.start_with(request, With::Update(update, stage, reply), started);
+    }
+
+    fn start_with(&self, request: StartRequest, with: With, reply: Reply<StartReply>) {
+        let cell = self.cell_of(&request.workflow_id);
+        cell.inbox.put(Mail::Start {
+            request: Box::new(request),
+            reply,
+            wait: None,
+            with: Some(with),
+        });
+    }
+
+    /// Asks something of a run; `reply` hears when it has come so far.
+    pub fn update(
+        &self,
+        run: RunRef,
+        request: UpdateRequest,
+        stage: UpdateStage,
+        reply: Reply<UpdateReply>,
+    ) {
+        if let Err(refusal) = check_update(&run.workflow_id, &request) {
+            return reply(Err(refusal));
+        }
+        let cell = self.cell_of(&run.workflow_id);
+        cell.inbox.put(Mail::Update {
+            run,
+            request,
+            stage,
+            reply,
+        });
+    }
+
+    /// Asks about a run's settled state.
+    pub fn query(&self, run: RunRef, query: Query, reply: Reply<Payload>) {
+        let checked = check_id("query name", query.name.as_str())
+            .and_then(|()| check_size("query", &run.workflow_id, &query.input));
+        if let Err(refusal) = checked {
+            return reply(Err(refusal));
+        }
+        let cell = self.cell_of(&run.workflow_id);
+        cell.inbox.put(Mail::Query { run, query, reply });
     }
 
     /// Waits for the end of a run.
@@ -45,10 +129,7 @@ impl Service {
         request_id: Option<RequestId>,
         reply: Reply<()>,
     ) {
-        let checked = check_id("signal name", name.as_str())
-            .and_then(|()| check_size("signal", &run.workflow_id, &input))
-            .and_then(|()| check_request(request_id.as_ref()));
-        match checked {
+        match check_signal(&run.workflow_id, &name, &input, request_id.as_ref()) {
             Ok(()) => self.message(
                 run,
                 Input::Signal {
@@ -124,6 +205,23 @@ fn check_start(request: &StartRequest) -> Result<(), Refusal> {
     check_id("task queue", request.queue.as_str())?;
     check_request(request.request_id.as_ref())?;
     check_size("input", &request.workflow_id, &request.input)
+}
+
+fn check_signal(
+    workflow_id: &WorkflowId,
+    name: &SignalName,
+    input: &Payload,
+    request_id: Option<&RequestId>,
+) -> Result<(), Refusal> {
+    check_id("signal name", name.as_str())?;
+    check_size("signal", workflow_id, input)?;
+    check_request(request_id)
+}
+
+fn check_update(workflow_id: &WorkflowId, update: &UpdateRequest) -> Result<(), Refusal> {
+    check_id("update name", update.name.as_str())?;
+    check_id("update id", update.id.as_str())?;
+    check_size("update", workflow_id, &update.input)
 }
 
 fn check_request(request_id: Option<&RequestId>) -> Result<(), Refusal> {

@@ -2,15 +2,16 @@
 
 use outlast_engine::start::{self, Existing};
 use outlast_engine::{Decision, Input, Run};
-use outlast_model::id::{Epoch, Version};
-use outlast_model::start::{ReusePolicy, StartReply, StartRequest};
+use outlast_model::event::{DeliveryFailedCause, UpdateRequest};
+use outlast_model::id::{Epoch, Version, WorkflowId};
+use outlast_model::start::{ReusePolicy, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{AttemptKind, AttemptOutcome, RunNo};
 use outlast_model::view::{Description, RunOutcome, RunRef};
 use outlast_model::{Refusal, RequestId, Status, Timestamp};
 
 use super::Shard;
-use crate::entry::{Entry, Letter};
-use crate::mail::{Ack, Mail, Reply};
+use crate::entry::{Entry, Letter, Question, Sender};
+use crate::mail::{Ack, Mail, Reply, With};
 use crate::points;
 use crate::read;
 use crate::store::{Attention, CommitNo, RowState, RunRow, Store};
@@ -23,7 +24,27 @@ impl Shard {
                 request,
                 reply,
                 wait,
-            } => self.start(*request, reply, wait, now, store),
+                with,
+            } => self.start(*request, Starter { reply, wait, with }, now, store),
+            Mail::Update {
+                run,
+                request,
+                stage,
+                reply,
+            } => self.update(&run, request, stage, reply, store),
+            Mail::Query { run, query, reply } => {
+                self.query(run, Question { query, reply }, store);
+            }
+            Mail::Post {
+                no,
+                post,
+                generation,
+            } => {
+                // One of an earlier life was read again with the store.
+                if generation == self.generation {
+                    self.post(no, post, now, store);
+                }
+            }
             Mail::Message { run, input, reply } => self.message(&run, input, reply, now, store),
             Mail::Wait { run, reply } => self.wait(&run, reply, store),
             Mail::Describe { run, reply } => self.describe(&run, reply, store),
@@ -34,23 +55,12 @@ impl Shard {
                 self.feed_slots(now);
             }
             Mail::Heartbeat(token, details) => {
-                self.deliver(
-                    token.run,
-                    Letter {
-                        input: Input::Heartbeat { token, details },
-                        reply: None,
-                    },
-                );
+                let input = Input::Heartbeat { token, details };
+                self.deliver(token.run, Letter::own(input));
             }
             Mail::ForeignWake(run_id) => {
                 if let Some(no) = self.by_run_id.get(&run_id).copied() {
-                    self.deliver(
-                        no,
-                        Letter {
-                            input: Input::ForeignWake,
-                            reply: None,
-                        },
-                    );
+                    self.deliver(no, Letter::own(Input::ForeignWake));
                 }
             }
             Mail::Look => {}
@@ -60,23 +70,22 @@ impl Shard {
     fn start(
         &mut self,
         request: StartRequest,
-        reply: Reply<StartReply>,
-        wait: Option<Reply<RunOutcome>>,
+        starter: Starter,
         now: Timestamp,
         store: &dyn Store,
     ) {
         if let Err(refusal) = self.may_start(&request, now) {
-            return reply(Err(refusal));
+            return starter.refuse(&refusal);
         }
         let existing = match self.existing(&request, store) {
             Ok(existing) => existing,
-            Err(refusal) => return reply(Err(refusal)),
+            Err(refusal) => return starter.refuse(&refusal),
         };
         match start::decide(&request, existing.as_ref().map(|(existing, _)| existing)) {
-            start::Verdict::Refuse(refusal) => reply(Err(refusal)),
+            start::Verdict::Refuse(refusal) => starter.refuse(&refusal),
             start::Verdict::Attach => {
                 if let Some((existing, no)) = existing {
-                    self.attach(no, &existing, reply, wait, store);
+                    self.attach(no, &existing, starter, store);
                 }
             }
             start::Verdict::TerminateThenStart => {
@@ -86,11 +95,11 @@ impl Shard {
                 }
                 if self.open_ids.contains_key(&request.workflow_id) {
                     let reason = "the run to be replaced is still being written".into();
-                    return reply(Err(Refusal::Unavailable { reason }));
+                    return starter.refuse(&Refusal::Unavailable { reason });
                 }
-                self.begin(request, reply, wait, now);
+                self.begin_for(request, starter, now);
             }
-            start::Verdict::Start => self.begin(request, reply, wait, now),
+            start::Verdict::Start => self.begin_for(request, starter, now),
         }
     }
 
@@ -98,9 +107,7 @@ impl Shard {
         if self.pause_until.is_some_and(|until| now < until) {
             return Err(Refusal::StoreFull);
         }
-        let capabilities = &self.parts.capabilities;
-        let is_served = capabilities.queues.contains(&request.queue);
-        if is_served && !capabilities.workflows.contains(&request.workflow_type) {
+        if self.has_no_code_for(request) {
             let name = request.workflow_type.as_str().to_owned();
             return Err(Refusal::NotRegistered {
                 kind: "workflow",
@@ -110,8 +117,15 @@ impl Shard {
         Ok(())
     }
 
+    /// Whether its queue is served here, and nobody here has its type.
+    pub(super) fn has_no_code_for(&self, request: &StartRequest) -> bool {
+        let capabilities = &self.parts.capabilities;
+        capabilities.queues.contains(&request.queue)
+            && !capabilities.workflows.contains(&request.workflow_type)
+    }
+
     /// The newest run of the id. Ended ones are looked up only if the answer could depend on it.
-    fn existing(
+    pub(super) fn existing(
         &self,
         request: &StartRequest,
         store: &dyn Store,
@@ -154,17 +168,31 @@ impl Shard {
         Ok(Some((existing, row.no)))
     }
 
-    fn attach(
-        &mut self,
-        no: RunNo,
-        existing: &Existing,
-        reply: Reply<StartReply>,
-        wait: Option<Reply<RunOutcome>>,
-        store: &dyn Store,
-    ) {
+    fn attach(&mut self, no: RunNo, existing: &Existing, starter: Starter, store: &dyn Store) {
         let answer = StartReply {
             run_id: existing.run_id,
             started: false,
+        };
+        let Starter { reply, wait, with } = starter;
+        let reply = match with {
+            None => reply,
+            Some(_) if !existing.status.is_open() => {
+                return Starter { reply, wait, with }.refuse(&Refusal::AlreadyStarted {
+                    workflow_id: self.id_of(no),
+                    run_id: existing.run_id,
+                    status: existing.status,
+                });
+            }
+            // The start is answered with the message that goes with it.
+            Some(With::Signal(input)) => {
+                let reply: Reply<()> = Box::new(move |done| reply(done.map(|()| answer)));
+                let from = Sender::Caller(reply);
+                return self.deliver(no, Letter { input, from });
+            }
+            Some(With::Update(request, stage, update)) => {
+                self.deliver(no, update_letter(request, stage, update));
+                reply
+            }
         };
         let ack = Ack::Start(reply, answer);
         match self.runs.get_mut(&no) {
@@ -177,29 +205,51 @@ impl Shard {
         }
     }
 
-    fn begin(
+    /// A new run, decided and not yet among the others.
+    pub(super) fn begin(
         &mut self,
         request: StartRequest,
-        reply: Reply<StartReply>,
-        wait: Option<Reply<RunOutcome>>,
         now: Timestamp,
-    ) {
-        let no = self.parts.numbers.next_run();
-        let row = new_row(no, &request, now);
-        let (run_id, workflow_id) = (request.run_id, request.workflow_id.clone());
+    ) -> Result<Box<Entry>, Refusal> {
+        let run_id = request.run_id;
         let (mut run, decision): (Run, Decision) = match start::begin(request, now) {
             Ok(begun) => begun,
             Err(corrupt) => {
                 let reason = corrupt.to_string();
-                return reply(Err(Refusal::Quarantined { run_id, reason }));
+                return Err(Refusal::Quarantined { run_id, reason });
             }
         };
+        let no = self.parts.numbers.next_run();
         run.placed(self.parts.index, no, 0);
         points::pass("start.decided");
-        let mut entry = Box::new(Entry::new(row));
+        let mut entry = Box::new(Entry::new(first_row(no, &run)));
         entry.run = Some(run);
         entry.decision = decision;
         entry.is_recovered = true;
+        Ok(entry)
+    }
+
+    /// A new run takes its place among the others.
+    pub(super) fn settle_new(&mut self, mut entry: Box<Entry>) {
+        let no = entry.row.no;
+        self.open_ids.insert(entry.row.workflow_id.clone(), no);
+        self.by_run_id.insert(entry.row.run_id, no);
+        self.enqueue(&mut entry);
+        self.runs.insert(no, entry);
+    }
+
+    fn id_of(&self, no: RunNo) -> WorkflowId {
+        let entry = self.runs.get(&no);
+        entry.map_or_else(|| "".into(), |entry| entry.row.workflow_id.clone())
+    }
+
+    fn begin_for(&mut self, request: StartRequest, starter: Starter, now: Timestamp) {
+        let run_id = request.run_id;
+        let mut entry = match self.begin(request, now) {
+            Ok(entry) => entry,
+            Err(refusal) => return starter.refuse(&refusal),
+        };
+        let Starter { reply, wait, with } = starter;
         entry.acks.push(Ack::Start(
             reply,
             StartReply {
@@ -211,10 +261,11 @@ impl Shard {
             entry.waiters.push(wait);
             self.waiters += 1;
         }
-        self.open_ids.insert(workflow_id, no);
-        self.by_run_id.insert(run_id, no);
-        self.enqueue(&mut entry);
-        self.runs.insert(no, entry);
+        entry.mailbox.extend(with.map(|with| match with {
+            With::Signal(input) => Letter::own(input),
+            With::Update(request, stage, reply) => update_letter(request, stage, reply),
+        }));
+        self.settle_new(entry);
     }
 
     fn message(
@@ -236,7 +287,7 @@ impl Shard {
             no,
             Letter {
                 input,
-                reply: Some(reply),
+                from: Sender::Caller(reply),
             },
         );
     }
@@ -251,9 +302,34 @@ impl Shard {
         }
     }
 
+    /// Waits for the end of the chain: a run that went on as a new one has not said its last word.
+    fn wait_on(
+        &mut self,
+        outcome: Result<RunOutcome, Refusal>,
+        workflow_id: WorkflowId,
+        reply: Reply<RunOutcome>,
+        store: &dyn Store,
+    ) {
+        match outcome {
+            Ok(RunOutcome::ContinuedAsNew(next)) => {
+                let run = RunRef {
+                    workflow_id,
+                    run_id: Some(next),
+                };
+                self.wait(&run, reply, store);
+            }
+            outcome => reply(outcome),
+        }
+    }
+
     fn wait_for(&mut self, no: RunNo, reply: Reply<RunOutcome>, store: &dyn Store) {
         match self.runs.get_mut(&no) {
             Some(entry) => match &entry.outcome {
+                Some(RunOutcome::ContinuedAsNew(next)) => {
+                    let next = RunOutcome::ContinuedAsNew(*next);
+                    let workflow_id = entry.row.workflow_id.clone();
+                    self.wait_on(Ok(next), workflow_id, reply, store);
+                }
                 // Ended, maybe not durable: the answer goes behind what is being written.
                 Some(outcome) => {
                     let ack = Ack::Closed(reply, outcome.clone());
@@ -264,7 +340,12 @@ impl Shard {
                     self.waiters += 1;
                 }
             },
-            None => reply(read::outcome(store, no)),
+            None => match read::ended(store, no) {
+                Ok((workflow_id, outcome)) => {
+                    self.wait_on(Ok(outcome), workflow_id, reply, store);
+                }
+                Err(refusal) => reply(Err(refusal)),
+            },
         }
     }
 
@@ -290,13 +371,7 @@ impl Shard {
             self.attempts_out = self.attempts_out.saturating_sub(1);
         }
         let no = outcome.token.run;
-        self.deliver(
-            no,
-            Letter {
-                input: Input::Outcome(outcome),
-                reply: None,
-            },
-        );
+        self.deliver(no, Letter::own(Input::Outcome(outcome)));
     }
 
     pub(super) fn open(&self, run: &RunRef) -> Option<RunNo> {
@@ -306,12 +381,8 @@ impl Shard {
 
     pub(super) fn deliver(&mut self, no: RunNo, letter: Letter) {
         let Some(entry) = self.runs.get_mut(&no) else {
-            if let Some(reply) = letter.reply {
-                reply(Err(Refusal::NotFound {
-                    what: no.0.to_string(),
-                }));
-            }
-            return;
+            let what = no.0.to_string();
+            return letter.from.refuse(&Refusal::NotFound { what });
         };
         entry.mailbox.push_back(letter);
         self.enqueue_no(no);
@@ -325,9 +396,20 @@ impl Shard {
             status: entry.row.state.status,
         };
         for letter in entry.mailbox {
-            if let Some(reply) = letter.reply {
-                reply(Err(refusal.clone()));
+            self.refuse_letter(letter, &refusal);
+        }
+        for question in entry.queries {
+            (question.reply)(Err(refusal.clone()));
+        }
+    }
+
+    /// A letter that its run did not take.
+    pub(super) fn refuse_letter(&mut self, letter: Letter, refusal: &Refusal) {
+        match (letter.from, letter.input) {
+            (Sender::Post(no), Input::Post(post)) => {
+                self.undelivered(no, &post, DeliveryFailedCause::NotFound);
             }
+            (from, _) => from.refuse(refusal),
         }
     }
 
@@ -375,15 +457,27 @@ fn is_same(
     Ok(request.request_id.is_some() && request.request_id == started_by()?)
 }
 
-fn new_row(no: RunNo, request: &StartRequest, now: Timestamp) -> RunRow {
+fn update_letter(request: UpdateRequest, stage: UpdateStage, reply: Reply<UpdateReply>) -> Letter {
+    Letter {
+        input: Input::Update {
+            request,
+            is_fast: true,
+        },
+        from: Sender::Update(stage, reply),
+    }
+}
+
+/// The row of a run that has just begun.
+pub(super) fn first_row(no: RunNo, run: &Run) -> RunRow {
+    let started = run.started();
     RunRow {
         no,
-        workflow_id: request.workflow_id.clone(),
-        run_id: request.run_id,
-        workflow_type: request.workflow_type.clone(),
-        queue: request.queue.clone(),
-        started: now,
-        first_run: None,
+        workflow_id: started.workflow_id.clone(),
+        run_id: started.run_id,
+        workflow_type: started.workflow_type.clone(),
+        queue: started.queue.clone(),
+        started: run.start_time(),
+        first_run: started.first_run_id,
         state: RowState {
             status: Status::Running,
             version: Version(0),
@@ -395,5 +489,21 @@ fn new_row(no: RunNo, request: &StartRequest, now: Timestamp) -> RunRow {
             wake: None,
             attention: Attention::default(),
         },
+    }
+}
+
+/// Who asks for a start, and what goes with it.
+pub(super) struct Starter {
+    reply: Reply<StartReply>,
+    wait: Option<Reply<RunOutcome>>,
+    with: Option<With>,
+}
+
+impl Starter {
+    fn refuse(self, refusal: &Refusal) {
+        if let Some(With::Update(_, _, reply)) = self.with {
+            reply(Err(refusal.clone()));
+        }
+        (self.reply)(Err(refusal.clone()));
     }
 }

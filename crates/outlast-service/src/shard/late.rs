@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 
 use outlast_engine::Input;
 use outlast_model::RequestId;
+use outlast_model::start::UpdateReply;
 use outlast_model::view::RunRef;
 
 use super::Shard;
-use crate::entry::{Entry, Letter};
+use super::update::known;
+use crate::entry::{Entry, Letter, Sender};
 use crate::mail::{Ack, Reply};
 use crate::read;
 use crate::store::Store;
@@ -41,20 +43,28 @@ impl Shard {
     ) -> VecDeque<Letter> {
         let mut others = VecDeque::new();
         for mut letter in letters {
-            let reply = if has_seen(entry, request_of(&letter.input)) {
-                letter.reply.take()
-            } else {
-                None
-            };
-            match reply {
-                Some(reply) => self.batch.acks.push((entry.row.no, Ack::Done(reply))),
-                None => others.push_back(letter),
+            if let Some(answer) = known_answer(entry, &letter.input) {
+                let from = std::mem::replace(&mut letter.from, Sender::Nobody);
+                if let Sender::Update(_, reply) = from {
+                    let ack = Ack::Update(reply, Ok(answer));
+                    self.batch.acks.push((entry.row.no, ack));
+                }
+                continue;
+            }
+            let is_repeated = has_seen(entry, request_of(&letter.input));
+            match letter.from {
+                Sender::Caller(reply) if is_repeated => {
+                    self.batch.acks.push((entry.row.no, Ack::Done(reply)));
+                }
+                Sender::Caller(_) | Sender::Nobody | Sender::Update(..) | Sender::Post(_) => {
+                    others.push_back(letter);
+                }
             }
         }
         others
     }
 
-    fn closing_run(&self, run: &RunRef) -> Option<&Entry> {
+    pub(super) fn closing_run(&self, run: &RunRef) -> Option<&Entry> {
         let mut closing = self.closing.iter().rev();
         let entry = closing.find_map(|(_, no)| {
             let entry = self.runs.get(no)?;
@@ -67,6 +77,14 @@ impl Shard {
 fn has_seen(entry: &Entry, request_id: Option<&RequestId>) -> bool {
     let run = entry.run.as_ref();
     run.is_some_and(|run| run.has_seen(request_id))
+}
+
+/// What a run that has ended says about an update it knows.
+fn known_answer(entry: &Entry, input: &Input) -> Option<UpdateReply> {
+    if let Input::Update { request, .. } = input {
+        return known(entry.run.as_ref()?, &request.id);
+    }
+    None
 }
 
 fn request_of(input: &Input) -> Option<&RequestId> {

@@ -163,6 +163,7 @@ impl Shard {
         self.closing.clear();
         self.leaving.clear();
         self.deferred.clear();
+        self.closed_queries.refuse(refusal);
         self.suspects.clear();
         self.suspect = None;
         self.waiters = 0;
@@ -196,9 +197,13 @@ impl Shard {
         Vec<crate::mail::Reply<outlast_model::view::RunOutcome>>,
     ) {
         for letter in entry.mailbox {
-            if let Some(reply) = letter.reply {
-                reply(Err(refusal.clone()));
-            }
+            letter.from.refuse(refusal);
+        }
+        for waiter in entry.updates {
+            (waiter.reply)(Err(refusal.clone()));
+        }
+        for question in entry.queries.into_iter().chain(entry.asked) {
+            (question.reply)(Err(refusal.clone()));
         }
         for ack in entry.acks {
             ack.refuse(refusal.clone());

@@ -1,13 +1,14 @@
 //! What was decided about a run becomes one commit of the current batch, with everything that
 //! leaves once it is durable.
 
-use outlast_engine::Effect;
+use outlast_engine::{Effect, Input, Run};
 use outlast_model::planted::Bug;
+use outlast_model::post::PostNo;
 use outlast_model::view::RunOutcome;
 use outlast_model::{Record, Timestamp, record};
 
 use super::{Shard, attention};
-use crate::entry::Entry;
+use crate::entry::{Entry, Path};
 use crate::mail::Ack;
 use crate::points;
 use crate::store::{Commit, Expect};
@@ -19,17 +20,29 @@ impl Shard {
         if entry.damage.is_some() {
             return self.drop_decision(entry);
         }
-        if !entry.decision.records.is_empty() {
+        // Whatever stays unwritten in memory is seen by the slice under way.
+        if entry.run.as_ref().is_some_and(Run::has_unwritten)
+            && entry.slice.is_none_or(|slice| slice.path != Path::Fast)
+        {
+            self.apply_input(entry, Input::Admit, now);
+        }
+        if !entry.decision.records.is_empty() || !entry.decision.posts.is_empty() {
             let commit = self.commit_of(entry, now);
             self.batch.commits.push(commit);
             points::pass("commit.sealed");
+        }
+        // Without a commit of its own, what was taken had no effect.
+        self.batch.forgotten.append(&mut entry.taken);
+        let successor = entry.decision.successor.take();
+        if let Some(successor) = successor {
+            self.succeed(entry, *successor, now);
         }
         self.release_with(entry);
         let wake = entry.run.as_ref().and_then(outlast_engine::Run::wake);
         self.arm(entry, wake);
     }
 
-    fn commit_of(&mut self, entry: &mut Entry, now: Timestamp) -> Commit {
+    pub(super) fn commit_of(&mut self, entry: &mut Entry, now: Timestamp) -> Commit {
         let mut records: Vec<Record> = std::mem::take(&mut entry.lazy);
         records.append(&mut entry.decision.records);
         let blob = record::encode(&records);
@@ -67,10 +80,22 @@ impl Shard {
             row: entry.row.clone(),
             blob,
             snapshot,
-            posts: Vec::new(),
-            taken: Vec::new(),
+            posts: self.posts_of(entry),
+            taken: std::mem::take(&mut entry.taken),
             is_joined: false,
         }
+    }
+
+    /// What the run says to others: kept with the commit, delivered after it.
+    fn posts_of(&mut self, entry: &mut Entry) -> Vec<(PostNo, Vec<u8>)> {
+        let posts = std::mem::take(&mut entry.decision.posts);
+        let mut kept = Vec::with_capacity(posts.len());
+        for post in posts {
+            let no = self.parts.numbers.next_post();
+            kept.push((no, record::frame(&post)));
+            self.batch.posts.push((entry.row.no, no, Box::new(post)));
+        }
+        kept
     }
 
     fn release_with(&mut self, entry: &mut Entry) {
@@ -79,6 +104,10 @@ impl Shard {
         for effect in effects {
             if let Effect::Closed(outcome) = effect {
                 self.closed(entry, outcome);
+                continue;
+            }
+            if let Effect::Update(id, reply) = &effect {
+                self.updated(entry, id, reply);
                 continue;
             }
             if Self::has_planted(Bug::EffectBeforeCommit) {
@@ -107,6 +136,7 @@ impl Shard {
             self.waiters = self.waiters.saturating_sub(1);
             entry.acks.push(Ack::Closed(wait, outcome.clone()));
         }
+        self.updates_end(entry);
         if entry.is_cached || entry.has_steps {
             self.evictions.push_back(entry.row.run_id);
             entry.is_cached = false;

@@ -8,6 +8,7 @@ use outlast_model::task::{RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::{Command, Epoch, Event, Failure, Timestamp, limits};
 
 use super::Shard;
+use super::query::not_ready;
 use super::visit::wants_task;
 use crate::entry::{Arming, Entry, Letter, Path, Slice};
 use crate::points;
@@ -39,7 +40,8 @@ impl Shard {
             && run.task().streak().is_none()
             && self.has_type(run);
         let needs_history = run.has_history() && !entry.is_cached;
-        if !is_task && !is_rebuild {
+        let is_query = !is_task && !entry.queries.is_empty() && self.may_ask(entry);
+        if !is_task && !is_rebuild && !is_query {
             self.is_no_suspect(entry.row.no);
             self.seal(entry, now);
             return None;
@@ -59,7 +61,6 @@ impl Shard {
             self.deferred.push((entry.row.state.head, entry.row.no));
             return None;
         }
-        let path = if is_task { Path::Slow } else { Path::Rebuild };
         let history = match self.history(entry, needs_history, store) {
             Ok(history) => history,
             Err(error) => {
@@ -67,10 +68,34 @@ impl Shard {
                 return None;
             }
         };
+        if is_query && !is_rebuild {
+            return self.ask(entry, history, now);
+        }
+        let path = if is_task { Path::Slow } else { Path::Rebuild };
         self.hand_out(entry, path, history, now)
     }
 
-    fn has_type(&self, run: &Run) -> bool {
+    /// Whether its code can be asked; if it never can, whoever asks is told.
+    fn may_ask(&mut self, entry: &mut Entry) -> bool {
+        let Some(run) = entry.run.as_ref() else {
+            return false;
+        };
+        let why = if !self.has_type(run) {
+            "no worker here has its type"
+        } else if run.has_history() {
+            return true;
+        } else if run.task().streak().is_some() {
+            "its code has failed before it came to rest for the first time"
+        } else {
+            return false;
+        };
+        for question in entry.queries.drain(..) {
+            (question.reply)(Err(not_ready(&entry.row, why.into())));
+        }
+        false
+    }
+
+    pub(super) fn has_type(&self, run: &Run) -> bool {
         let capabilities = &self.parts.capabilities;
         capabilities.queues.contains(&run.started().queue)
             && capabilities
@@ -90,7 +115,7 @@ impl Shard {
         read::recall(store, entry.row.no).map(Some)
     }
 
-    fn hand_out(
+    pub(super) fn hand_out(
         &mut self,
         entry: &mut Entry,
         path: Path,
@@ -100,15 +125,15 @@ impl Shard {
         self.turn += 1;
         let turn = self.turn;
         let run = entry.run.as_mut()?;
-        let started = if path == Path::Rebuild {
-            now
-        } else {
-            run.slice_begins(now)
+        let is_task = match path {
+            Path::Fast | Path::Slow => true,
+            Path::Rebuild | Path::Query => false,
         };
-        let jobs = if path == Path::Rebuild {
-            Vec::new()
-        } else {
+        let started = if is_task { run.slice_begins(now) } else { now };
+        let jobs = if is_task {
             run.unseen().to_vec()
+        } else {
+            Vec::new()
         };
         // The number that TaskStarted will have: what replay will say. A task that failed before
         // is scheduled anew first.
@@ -133,10 +158,10 @@ impl Shard {
             history,
             queries: Vec::new(),
         };
-        points::pass(if path == Path::Rebuild {
-            "slice.rebuild"
-        } else {
+        points::pass(if is_task {
             "slice.handed-out"
+        } else {
+            "slice.rebuild"
         });
         entry.slice = Some(Slice {
             turn,
@@ -157,6 +182,9 @@ impl Shard {
         driver: Driver,
         now: Timestamp,
     ) {
+        if self.closed_answered(token, &answer) {
+            return;
+        }
         let Some(mut entry) = self.runs.remove(&token.run) else {
             return;
         };
@@ -188,9 +216,10 @@ impl Shard {
         };
         entry.is_cached = keeps_instance && driver == Driver::Current;
         let is_back = keeps_instance && std::mem::take(&mut entry.needs_instance);
-        if slice.path == Path::Rebuild {
-            self.rebuilt(entry, answer, now);
-            return;
+        match slice.path {
+            Path::Rebuild => return self.rebuilt(entry, answer, now),
+            Path::Query => return self.at_rest_again(entry, answer, now),
+            Path::Fast | Path::Slow => {}
         }
         let is_closing = !keeps_instance && matches!(answer, TaskAnswer::Completed { .. });
         if is_closing {
@@ -206,6 +235,16 @@ impl Shard {
             self.hand_out_steps(entry, now);
         } else {
             self.hand_out_ready(entry, now);
+        }
+        self.seal(entry, now);
+        self.go_on(entry, now);
+    }
+
+    /// Questions were answered; whatever came meanwhile goes on.
+    fn at_rest_again(&mut self, entry: &mut Entry, answer: TaskAnswer, now: Timestamp) {
+        self.queried(entry, answer);
+        if entry.run.as_ref().is_some_and(|run| run.crashes() > 0) {
+            self.apply_input(entry, Input::DisarmSlice, now);
         }
         self.seal(entry, now);
         self.go_on(entry, now);
@@ -246,10 +285,7 @@ impl Shard {
         if entry.stuck_turn == Some(token.turn) {
             // The thread came back after all: the run may try again.
             entry.stuck_turn = None;
-            entry.mailbox.push_back(Letter {
-                input: Input::Retry,
-                reply: None,
-            });
+            entry.mailbox.push_back(Letter::own(Input::Retry));
             self.enqueue(entry);
         }
     }
@@ -260,7 +296,7 @@ impl Shard {
             .run
             .as_ref()
             .is_some_and(|run| run.status().is_open() && wants_task(run, now));
-        if has_task || !entry.mailbox.is_empty() {
+        if has_task || !entry.mailbox.is_empty() || !entry.queries.is_empty() {
             self.enqueue(entry);
         }
     }
@@ -276,6 +312,7 @@ impl Shard {
             && slice.path == Path::Fast
         {
             slice.path = Path::Slow;
+            self.apply_input(&mut entry, Input::Admit, now);
             self.seal(&mut entry, now);
             self.apply_mail(&mut entry, now);
             self.seal(&mut entry, now);
@@ -286,6 +323,13 @@ impl Shard {
     /// The slice of this task does not come back: its task fails, and whatever its thread still
     /// produces is thrown away.
     pub fn give_up(&mut self, token: TaskToken, failure: Failure, now: Timestamp) {
+        let answer = TaskAnswer::Failed {
+            cause: TaskFailedCause::Stuck,
+            failure,
+        };
+        if self.closed_answered(token, &answer) {
+            return;
+        }
         let Some(mut entry) = self.runs.remove(&token.run) else {
             return;
         };
@@ -294,19 +338,21 @@ impl Shard {
         {
             entry.slice = None;
             entry.is_cached = false;
-            entry.stuck_turn = Some(token.turn);
             self.slice_is_over(&mut entry, slice.turn);
-            let answer = TaskAnswer::Failed {
-                cause: TaskFailedCause::Stuck,
-                failure,
-            };
-            if slice.path == Path::Rebuild {
-                self.rebuilt(&mut entry, answer, now);
-            } else {
-                let started = slice.started;
-                self.apply_input(&mut entry, Input::Task { started, answer }, now);
-                self.seal(&mut entry, now);
-                self.go_on(&mut entry, now);
+            match slice.path {
+                // A question that never ends costs its askers, not the run.
+                Path::Query => self.at_rest_again(&mut entry, answer, now),
+                Path::Rebuild => {
+                    entry.stuck_turn = Some(token.turn);
+                    self.rebuilt(&mut entry, answer, now);
+                }
+                Path::Fast | Path::Slow => {
+                    entry.stuck_turn = Some(token.turn);
+                    let started = slice.started;
+                    self.apply_input(&mut entry, Input::Task { started, answer }, now);
+                    self.seal(&mut entry, now);
+                    self.go_on(&mut entry, now);
+                }
             }
         }
         self.put_back(entry);
@@ -324,7 +370,7 @@ fn is_current(entry: &Entry, epoch: Epoch) -> bool {
     entry.run.as_ref().is_some_and(|run| run.epoch() == epoch)
 }
 
-fn is_message(input: &Input) -> bool {
+pub(super) fn is_message(input: &Input) -> bool {
     match input {
         Input::Signal { .. } | Input::Cancel { .. } | Input::Update { .. } => true,
         Input::Post(post) => match &post.body {

@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use outlast_engine::{Error, Input, Run, apply, workflow_task};
-use outlast_model::event::TaskFailedCause;
+use outlast_model::event::{DeliveryFailedCause, TaskFailedCause};
+use outlast_model::post::PostBody;
 use outlast_model::task::{AttemptResult, RunNo, WorkflowTask};
+use outlast_model::view::RunOutcome;
 use outlast_model::{Timestamp, limits};
 
 use super::Shard;
-use crate::entry::{Entry, Letter, Path};
+use crate::entry::{Arming, Entry, Letter, Path, Sender, UpdateWaiter};
 use crate::points;
 use crate::read;
 use crate::store::{ReadError, Store};
@@ -48,7 +50,7 @@ impl Shard {
         }
         match entry.slice.map(|slice| slice.path) {
             // The mailbox waits: everything in it is applied together when the slice is done.
-            Some(Path::Fast | Path::Rebuild) => return None,
+            Some(Path::Fast | Path::Rebuild | Path::Query) => return None,
             Some(Path::Slow) => {
                 self.apply_mail(entry, now);
                 self.seal(entry, now);
@@ -106,9 +108,12 @@ impl Shard {
                 // Only callers can ask again; outcomes of attempts come once.
                 let (asked, kept) = std::mem::take(&mut entry.mailbox)
                     .into_iter()
-                    .partition(|letter| letter.reply.is_some());
+                    .partition(|letter| letter.from.is_caller());
                 entry.mailbox = kept;
-                refuse(asked, &refusal);
+                self.refuse_all(asked, &refusal);
+                for question in entry.queries.drain(..) {
+                    (question.reply)(Err(refusal.clone()));
+                }
                 let again = now.after(READ_AGAIN);
                 let wake = entry.armed_wake.map_or(again, |wake| wake.min(again));
                 self.arm(entry, Some(wake));
@@ -119,34 +124,80 @@ impl Shard {
     /// Applies the mailbox, and the clock, in that order.
     pub(super) fn apply_mail(&mut self, entry: &mut Entry, now: Timestamp) {
         let mut room = MAIL_BYTES;
+        let mut left = limits::UNCOMMITTED_STIMULI;
+        let is_fast = self.is_fast(entry);
         while room > 0
+            && left > 0
             && let Some(letter) = entry.mailbox.pop_front()
         {
-            let Some(run) = entry.run.as_mut() else {
-                return;
-            };
             room = room.saturating_sub(weight(&letter.input));
-            match apply(run, letter.input, now, &mut entry.decision) {
-                Ok(()) => {
-                    if let Some(reply) = letter.reply {
-                        entry.acks.push(crate::mail::Ack::Done(reply));
-                    }
-                }
-                Err(Error::Refused(refusal)) => {
-                    if let Some(reply) = letter.reply {
-                        reply(Err(refusal));
-                    }
-                }
-                Err(error @ (Error::Unexpected(_) | Error::Corrupt(_))) => {
-                    entry.damage = Some(error.reason());
-                    return;
-                }
+            left -= 1;
+            if let Err(reason) = self.apply_letter(entry, letter, is_fast, now) {
+                entry.damage = Some(reason);
+                return;
             }
         }
         if !entry.mailbox.is_empty() {
             self.enqueue(entry);
         }
         self.apply_input(entry, Input::Due, now);
+    }
+
+    fn apply_letter(
+        &mut self,
+        entry: &mut Entry,
+        letter: Letter,
+        is_fast: bool,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        let Some(run) = entry.run.as_mut() else {
+            return Ok(());
+        };
+        let Letter { mut input, from } = letter;
+        // Only a post that is refused is needed again: to answer in the name of its run.
+        let mut kept = None;
+        if let Input::Update { is_fast: fast, .. } = &mut input {
+            *fast = is_fast;
+        }
+        if let Input::Post(post) = &input {
+            kept = Some(post.clone());
+        }
+        let mut update = None;
+        if let Input::Update { request, .. } = &input {
+            update = Some(request.id.clone());
+        }
+        match (apply(run, input, now, &mut entry.decision), from) {
+            (Ok(()), Sender::Caller(reply)) => entry.acks.push(crate::mail::Ack::Done(reply)),
+            (Ok(()), Sender::Post(no)) => entry.taken.push(no),
+            (Ok(()), Sender::Update(stage, reply)) => {
+                if let Some(id) = update {
+                    self.waiters += 1;
+                    entry.updates.push(UpdateWaiter { id, stage, reply });
+                }
+            }
+            (Err(Error::Refused(_)), Sender::Post(no)) => {
+                if let Some(post) = kept {
+                    self.undelivered(no, &post, DeliveryFailedCause::NotFound);
+                }
+            }
+            (Err(Error::Refused(refusal)), from) => from.refuse(&refusal),
+            (Ok(()), Sender::Nobody) => {}
+            (Err(error @ (Error::Unexpected(_) | Error::Corrupt(_))), _) => {
+                return Err(error.reason());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether workflow code will see at once what is applied now.
+    fn is_fast(&self, entry: &Entry) -> bool {
+        let Some(run) = entry.run.as_ref() else {
+            return false;
+        };
+        entry.slice.is_none()
+            && entry.arming == Arming::Unneeded
+            && (entry.is_cached || !run.has_history())
+            && self.has_type(run)
     }
 
     pub(super) fn apply_input(&mut self, entry: &mut Entry, input: Input, now: Timestamp) {
@@ -180,9 +231,8 @@ impl Shard {
         if entry.run.is_none() && !self.bring_in(&mut entry, now, store) {
             // Not readable now: it stays in the mailbox and is applied when it is.
             let input = Input::Terminate { reason };
-            entry
-                .mailbox
-                .push_back(crate::entry::Letter { input, reply });
+            let from = reply.map_or(Sender::Nobody, Sender::Caller);
+            entry.mailbox.push_back(Letter { input, from });
             self.enqueue(&mut entry);
             return self.put_back(entry);
         }
@@ -197,6 +247,12 @@ impl Shard {
         }
         self.seal(&mut entry, now);
         self.put_back(entry);
+    }
+
+    fn refuse_all(&mut self, letters: VecDeque<Letter>, refusal: &outlast_model::Refusal) {
+        for letter in letters {
+            self.refuse_letter(letter, refusal);
+        }
     }
 
     fn refuse_letters(&mut self, entry: &mut Entry) {
@@ -215,8 +271,15 @@ impl Shard {
         if entry.damage.is_none() {
             letters = self.answer_repeated(entry, letters);
         }
-        refuse(letters, &refusal);
+        self.refuse_all(letters, &refusal);
+        for question in entry.queries.drain(..) {
+            (question.reply)(Err(refusal.clone()));
+        }
         if entry.damage.is_some() {
+            for waiter in entry.updates.drain(..) {
+                self.waiters = self.waiters.saturating_sub(1);
+                (waiter.reply)(Err(refusal.clone()));
+            }
             for ack in entry.acks.drain(..) {
                 ack.refuse(refusal.clone());
             }
@@ -236,6 +299,12 @@ fn weight(input: &Input) -> usize {
     if let Input::Heartbeat { details, .. } = input {
         return details.size();
     }
+    if let Input::Update { request, .. } = input {
+        return request.input.size();
+    }
+    if let Input::Post(post) = input {
+        return post_weight(&post.body);
+    }
     if let Input::Outcome(outcome) = input
         && let AttemptResult::Completed(result) = &outcome.result
     {
@@ -244,10 +313,16 @@ fn weight(input: &Input) -> usize {
     0
 }
 
-fn refuse(letters: VecDeque<Letter>, refusal: &outlast_model::Refusal) {
-    for reply in letters.into_iter().filter_map(|letter| letter.reply) {
-        reply(Err(refusal.clone()));
+fn post_weight(body: &PostBody) -> usize {
+    if let PostBody::Signal { input, .. } = body {
+        return input.size();
     }
+    if let PostBody::ChildEnded { outcome, .. } = body
+        && let RunOutcome::Completed(result) = outcome
+    {
+        return result.size();
+    }
+    0
 }
 
 pub(super) fn is_open(entry: &Entry) -> bool {

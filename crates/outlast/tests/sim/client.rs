@@ -151,6 +151,7 @@ impl Simulation {
             request: Box::new(request),
             reply,
             wait,
+            with: None,
         });
     }
 

@@ -91,6 +91,7 @@ impl Story {
             request: Box::new(request),
             reply,
             wait: None,
+            with: None,
         });
     }
 

@@ -103,7 +103,7 @@ impl Process {
             incarnation: incarnation(life, 0),
             capabilities: Arc::new(shape.capabilities()),
             outlet: ramp.clone(),
-            numbers: Arc::new(Numbers::after(boot.last_run, boot.last_commit)),
+            numbers: Arc::new(Numbers::after(&boot)),
             snapshot_every: shape.snapshot_every,
         };
         Self {

@@ -1,0 +1,110 @@
+//! Callers who wait for updates: told when theirs has come so far, durably, or that the run has
+//! ended first.
+
+use outlast_engine::update::{State, run_finished};
+use outlast_engine::{Input, Run};
+use outlast_model::event::UpdateRequest;
+use outlast_model::start::{UpdateReply, UpdateStage};
+use outlast_model::view::RunRef;
+use outlast_model::{Refusal, UpdateId};
+
+use super::Shard;
+use crate::entry::{Entry, Letter, Sender, UpdateWaiter};
+use crate::mail::{Ack, Reply};
+use crate::read;
+use crate::store::Store;
+
+impl Shard {
+    /// An update arrives.
+    pub(super) fn update(
+        &mut self,
+        run: &RunRef,
+        request: UpdateRequest,
+        stage: UpdateStage,
+        reply: Reply<UpdateReply>,
+        store: &dyn Store,
+    ) {
+        let Some(no) = self.open(run) else {
+            return self.update_of_ended(run, &request.id, reply, store);
+        };
+        let letter = Letter {
+            input: Input::Update {
+                request,
+                is_fast: true,
+            },
+            from: Sender::Update(stage, reply),
+        };
+        self.deliver(no, letter);
+    }
+
+    /// A run that has ended still knows what it answered.
+    fn update_of_ended(
+        &mut self,
+        run: &RunRef,
+        id: &UpdateId,
+        reply: Reply<UpdateReply>,
+        store: &dyn Store,
+    ) {
+        let closing = self.closing_run(run);
+        if let Some((entry, ended)) = closing.and_then(|e| Some((e, e.run.as_ref()?))) {
+            let answer = known(ended, id).ok_or_else(|| closed(entry));
+            let ack = Ack::Update(reply, answer);
+            return self.batch.acks.push((entry.row.no, ack));
+        }
+        reply(read::update(store, run, id));
+    }
+
+    /// Updates have come so far: whoever waits for that is told with the commit.
+    pub(super) fn updated(&mut self, entry: &mut Entry, id: &UpdateId, reply: &UpdateReply) {
+        let is_final = match reply {
+            UpdateReply::Accepted => false,
+            UpdateReply::Done(_) | UpdateReply::Rejected(_) => true,
+        };
+        let waiters = std::mem::take(&mut entry.updates);
+        for waiter in waiters {
+            let UpdateWaiter {
+                id: other,
+                stage,
+                reply: caller,
+            } = waiter;
+            if other == *id && (is_final || stage == UpdateStage::Accepted) {
+                self.waiters = self.waiters.saturating_sub(1);
+                entry.acks.push(Ack::Update(caller, Ok(reply.clone())));
+            } else {
+                entry.updates.push(UpdateWaiter {
+                    id: other,
+                    stage,
+                    reply: caller,
+                });
+            }
+        }
+    }
+
+    /// The run has ended: nobody will answer whoever still waits.
+    pub(super) fn updates_end(&mut self, entry: &mut Entry) {
+        let refusal = closed(entry);
+        for waiter in std::mem::take(&mut entry.updates) {
+            self.waiters = self.waiters.saturating_sub(1);
+            let ack = Ack::Update(waiter.reply, Err(refusal.clone()));
+            entry.acks.push(ack);
+        }
+    }
+}
+
+/// What a run that has ended says about an update; nothing if it never heard of it.
+pub(crate) fn known(run: &Run, id: &UpdateId) -> Option<UpdateReply> {
+    let update = run.update(id)?;
+    match &update.state {
+        State::Admitted { .. } => None,
+        State::Accepted => Some(UpdateReply::Done(run_finished())),
+        State::Completed(_) | State::Rejected(_) => update.reply(),
+    }
+}
+
+fn closed(entry: &Entry) -> Refusal {
+    Refusal::RunClosed {
+        workflow_id: entry.row.workflow_id.clone(),
+        run_id: entry.row.run_id,
+        status: entry.row.state.status,
+    }
+}
