@@ -39,6 +39,8 @@ pub mod type_name {
     pub const NOT_FOUND: &str = "outlast.NotFound";
     /// No worker has this type.
     pub const NOT_REGISTERED: &str = "outlast.NotRegistered";
+    /// A message to another run found its history full.
+    pub const HISTORY_FULL: &str = "outlast.HistoryFull";
 }
 
 /// What went wrong. One pointer wide, because whatever can fail has room for one and most things

@@ -25,6 +25,7 @@ pub mod options;
 pub mod payload;
 pub mod planted;
 pub mod post;
+pub mod promise;
 pub mod record;
 pub mod refusal;
 pub mod start;

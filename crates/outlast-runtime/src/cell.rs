@@ -5,7 +5,7 @@
 //!   Unsent ---------> Sent ------------> Resolved --poll--> Taken
 //!     |  cancel        |  cancel            ^
 //!     |                +------> Canceling --+  outcome, or a follow-up job
-//!     |                |  timer, abandon, recv
+//!     |                |  timer, abandon, what nobody can be told
 //!     +----------------+--------------------+  at once
 //! ```
 //!
@@ -18,9 +18,11 @@ use std::task::Waker;
 
 use outlast_model::event::Site;
 use outlast_model::{
-    ActivityOptions, ActivityType, CancelMode, Command, Resolution, Seq, SignalName, StepName,
+    ActivityOptions, ActivityType, CancelMode, ChildCancel, Command, PromiseId, Resolution, Seq,
+    SignalName, StepName, WorkflowId,
 };
 
+use crate::child::ChildSubject;
 use crate::program::StepCode;
 use crate::scope::Node;
 use crate::wake::TaskId;
@@ -34,6 +36,14 @@ pub enum Kind {
     Timer,
     /// A step.
     Step,
+    /// A child workflow.
+    Child,
+    /// A message to another run.
+    ExternalSignal,
+    /// A request to another run to stop.
+    ExternalCancel,
+    /// A wait for a promise: local, its number is in no command.
+    Promise,
     /// A wait for a signal: local, its number is in no command.
     Recv,
 }
@@ -45,9 +55,16 @@ impl Kind {
             Self::Activity => "activity",
             Self::Timer => "timer",
             Self::Step => "step",
+            Self::Child => "child",
+            Self::ExternalSignal => "external signal",
+            Self::ExternalCancel => "external cancel",
+            Self::Promise => "promise",
             Self::Recv => "recv",
         }
     }
+
+    /// How many kinds there are.
+    pub(crate) const COUNT: usize = 8;
 }
 
 /// Names an operation of a run.
@@ -79,9 +96,43 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// Code, or its scope, in the mode of the operation.
-    Asked(CancelMode),
+    Asked(Mode),
     /// Its future was dropped: nobody waits any more.
     Dropped,
+}
+
+/// What a cancel means for whoever waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The request is sent, the future resolves cancelled.
+    Try,
+    /// The request is sent, the outcome counts.
+    Wait,
+    /// Nobody is told.
+    Abandon,
+    /// The request is sent, the future resolves when it has arrived. For children only.
+    RequestOnly,
+}
+
+impl From<CancelMode> for Mode {
+    fn from(mode: CancelMode) -> Self {
+        match mode {
+            CancelMode::Try => Self::Try,
+            CancelMode::Wait => Self::Wait,
+            CancelMode::Abandon => Self::Abandon,
+        }
+    }
+}
+
+impl From<ChildCancel> for Mode {
+    fn from(mode: ChildCancel) -> Self {
+        match mode {
+            ChildCancel::Try => Self::Try,
+            ChildCancel::Wait => Self::Wait,
+            ChildCancel::Abandon => Self::Abandon,
+            ChildCancel::RequestOnly => Self::RequestOnly,
+        }
+    }
 }
 
 /// What a cancel does.
@@ -104,29 +155,36 @@ pub(crate) enum Verdict {
 impl State {
     /// Decides a cancel: the table of the runtime's law.
     pub(crate) fn cancel(&self, kind: Kind, wish: Wish) -> Verdict {
+        use Kind::{Activity, Child, ExternalCancel, ExternalSignal, Promise, Recv, Step, Timer};
         use Wish::{Asked, Dropped};
         match (self, kind, wish) {
             (
                 Self::Canceling | Self::Resolved(_) | Self::Taken,
-                Kind::Activity | Kind::Timer | Kind::Step | Kind::Recv,
+                Activity | Timer | Step | Child | ExternalSignal | ExternalCancel | Promise | Recv,
                 Asked(_) | Dropped,
             ) => Verdict::Nothing,
             (
                 Self::Unsent { .. },
-                Kind::Activity | Kind::Timer | Kind::Step | Kind::Recv,
+                Activity | Timer | Step | Child | ExternalSignal | ExternalCancel | Promise | Recv,
                 Asked(_) | Dropped,
             ) => Verdict::Withdraw,
 
-            (Self::Sent, Kind::Activity, Asked(CancelMode::Try)) => Verdict::RequestThenFollowUp,
-            (Self::Sent, Kind::Activity, Asked(CancelMode::Wait)) => Verdict::Request,
-            (Self::Sent, Kind::Activity, Asked(CancelMode::Abandon)) => Verdict::Fill,
+            (Self::Sent, Activity | Child, Asked(Mode::Try)) => Verdict::RequestThenFollowUp,
+            // The one resolves by its outcome, the other by the word that it was told.
+            (Self::Sent, Activity | Child, Asked(Mode::Wait | Mode::RequestOnly)) => {
+                Verdict::Request
+            }
+            (Self::Sent, Activity | Child, Asked(Mode::Abandon)) => Verdict::Fill,
             // Nobody waits for the follow-up, so none is needed.
-            (Self::Sent, Kind::Activity, Dropped) => Verdict::RequestAndFill,
+            (Self::Sent, Activity | Child, Dropped) => Verdict::RequestAndFill,
 
-            (Self::Sent, Kind::Timer, Asked(_) | Dropped) => Verdict::RequestAndFill,
+            (Self::Sent, Timer, Asked(_) | Dropped) => Verdict::RequestAndFill,
             // The cell stays: the step's code is needed until its outcome is recorded.
-            (Self::Sent, Kind::Step, Asked(_) | Dropped) => Verdict::Request,
-            (Self::Sent, Kind::Recv, Asked(_) | Dropped) => Verdict::Fill,
+            (Self::Sent, Step, Asked(_) | Dropped) => Verdict::Request,
+            // What is on its way to another run cannot be called back; a promise stays open.
+            (Self::Sent, ExternalSignal | ExternalCancel | Promise | Recv, Asked(_) | Dropped) => {
+                Verdict::Fill
+            }
         }
     }
 
@@ -149,6 +207,17 @@ pub(crate) enum Subject {
     Step {
         name: StepName,
         code: StepCode,
+    },
+    Child(ChildSubject),
+    ExternalSignal {
+        name: SignalName,
+        target: WorkflowId,
+    },
+    ExternalCancel {
+        target: WorkflowId,
+    },
+    Promise {
+        id: PromiseId,
     },
     Recv {
         name: SignalName,
@@ -182,10 +251,16 @@ pub(crate) struct OperationCell {
 
 impl OperationCell {
     /// What cancelling it means when nobody says more.
-    pub(crate) fn mode(&self) -> CancelMode {
+    pub(crate) fn mode(&self) -> Mode {
         match &self.subject {
-            Subject::Activity { cancel, .. } => cancel.get(),
-            Subject::Timer | Subject::Step { .. } | Subject::Recv { .. } => CancelMode::Try,
+            Subject::Activity { cancel, .. } => cancel.get().into(),
+            Subject::Child(child) => child.cancel.get().into(),
+            Subject::Timer
+            | Subject::Step { .. }
+            | Subject::ExternalSignal { .. }
+            | Subject::ExternalCancel { .. }
+            | Subject::Promise { .. }
+            | Subject::Recv { .. } => Mode::Try,
         }
     }
 
@@ -197,18 +272,29 @@ impl OperationCell {
             Subject::Activity { name, .. } => format!("{kind} {seq} `{name}` at {site}"),
             Subject::Timer => format!("{kind} {seq} at {site}"),
             Subject::Step { name, .. } => format!("{kind} {seq} `{name}` at {site}"),
+            Subject::Child(child) => format!("{kind} {seq} `{}` at {site}", child.workflow_type),
+            Subject::ExternalSignal { name, target } => {
+                format!("{kind} {seq} `{name}` to `{target}` at {site}")
+            }
+            Subject::ExternalCancel { target } => format!("{kind} {seq} of `{target}` at {site}"),
+            Subject::Promise { id } => format!("{kind} `{id}` at {site}"),
             Subject::Recv { name } => format!("{kind} `{name}` at {site}"),
         }
     }
 
-    /// The command that asks it to stop; a wait for a signal is nobody else's business.
+    /// The command that asks it to stop, if there is somebody to ask.
     pub(crate) fn cancel_command(&self) -> Option<Command> {
         let seq = self.key.seq;
         match self.key.kind {
             Kind::Activity => Some(Command::RequestCancelActivity { seq }),
             Kind::Timer => Some(Command::CancelTimer { seq }),
             Kind::Step => Some(Command::CancelStep { seq }),
-            Kind::Recv => None,
+            Kind::Child => Some(Command::CancelChild {
+                seq,
+                reason: "asked by its parent".into(),
+                site: self.site.clone(),
+            }),
+            Kind::ExternalSignal | Kind::ExternalCancel | Kind::Promise | Kind::Recv => None,
         }
     }
 }
@@ -221,16 +307,26 @@ mod tests {
     /// Every state against every kind and wish: a reviewer reads this table, not the match.
     #[test]
     fn cancellation_table() {
-        let kinds = [Kind::Activity, Kind::Timer, Kind::Step, Kind::Recv];
+        let kinds: [Kind; Kind::COUNT] = [
+            Kind::Activity,
+            Kind::Timer,
+            Kind::Step,
+            Kind::Child,
+            Kind::ExternalSignal,
+            Kind::ExternalCancel,
+            Kind::Promise,
+            Kind::Recv,
+        ];
         let wishes = [
-            Wish::Asked(CancelMode::Try),
-            Wish::Asked(CancelMode::Wait),
-            Wish::Asked(CancelMode::Abandon),
+            Wish::Asked(Mode::Try),
+            Wish::Asked(Mode::Wait),
+            Wish::Asked(Mode::Abandon),
+            Wish::Asked(Mode::RequestOnly),
             Wish::Dropped,
         ];
         let mut table = String::new();
         for kind in kinds {
-            write!(table, "{:<9}", kind.name()).expect("writes to a string");
+            write!(table, "{:<16}", kind.name()).expect("writes to a string");
             for wish in wishes {
                 let verdict = State::Sent.cancel(kind, wish);
                 write!(table, "{verdict:?} ").expect("writes to a string");
@@ -244,10 +340,14 @@ mod tests {
             table.push('\n');
         }
         let expected = "\
-activity RequestThenFollowUp Request Fill RequestAndFill \n\
-timer    RequestAndFill RequestAndFill RequestAndFill RequestAndFill \n\
-step     Request Request Request Request \n\
-recv     Fill Fill Fill Fill \n";
+activity        RequestThenFollowUp Request Fill Request RequestAndFill \n\
+timer           RequestAndFill RequestAndFill RequestAndFill RequestAndFill RequestAndFill \n\
+step            Request Request Request Request Request \n\
+child           RequestThenFollowUp Request Fill Request RequestAndFill \n\
+external signal Fill Fill Fill Fill Fill \n\
+external cancel Fill Fill Fill Fill Fill \n\
+promise         Fill Fill Fill Fill Fill \n\
+recv            Fill Fill Fill Fill Fill \n";
         assert_eq!(table, expected);
     }
 }

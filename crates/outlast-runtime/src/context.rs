@@ -12,16 +12,19 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
+use outlast_model::view::RunRef;
 use outlast_model::{
-    ActivityOptions, ActivityType, Failure, Payload, QueryName, RunId, SignalName, StepName,
-    StepOptions, Timestamp, UpdateName, WorkflowId,
+    ActivityOptions, ActivityType, ChildOptions, Failure, PatchId, Payload, PromiseId, QueryName,
+    RunId, SignalName, StepName, StepOptions, Timestamp, UpdateName, WorkflowId, WorkflowType,
 };
 
 use crate::branch::{Branch, Scope, Shield};
+use crate::child::Wanted;
 use crate::condition::Predicate;
 use crate::ending::BranchEnd;
 use crate::guard::Reader;
 use crate::operation::Operation;
+use crate::patch::Announcement;
 use crate::program::{
     AnySignalHandler, HandlerEnd, QueryHandler, SignalHandler, StateView, StepCode, UpdateHandler,
 };
@@ -81,6 +84,74 @@ pub enum Supervision {
     FailTogether,
     /// Nothing: it is seen by whoever awaits the branch.
     FailAlone,
+}
+
+/// Other runs.
+impl Context {
+    /// Asks for a child. Without an id of its own it is named after this run.
+    #[track_caller]
+    pub fn child(
+        self,
+        workflow_type: WorkflowType,
+        workflow_id: Option<WorkflowId>,
+        input: Payload,
+        options: ChildOptions,
+    ) -> Operation {
+        let (shared, place) = self.call();
+        let wanted = Wanted {
+            workflow_type,
+            workflow_id,
+            input,
+            options,
+        };
+        shared.schedule_child(wanted, site(place))
+    }
+
+    /// Sends a message to another run; resolves when it has arrived.
+    #[track_caller]
+    pub fn signal_external(self, target: RunRef, name: SignalName, input: Payload) -> Operation {
+        let (shared, place) = self.call();
+        shared.signal_external(target, name, input, site(place))
+    }
+
+    /// Asks another run to stop; resolves when the request has arrived.
+    #[track_caller]
+    pub fn cancel_external(self, target: RunRef, reason: &str) -> Operation {
+        let (shared, place) = self.call();
+        shared.cancel_external(target, reason, site(place))
+    }
+
+    /// Waits for a promise: somebody outside settles it by its id, before or after.
+    #[track_caller]
+    pub fn promise(self, id: PromiseId) -> Operation {
+        let (shared, place) = self.call();
+        shared.schedule_promise(id, site(place))
+    }
+
+    /// An id for a promise that needs no name of its own.
+    #[track_caller]
+    pub fn next_promise_id(self) -> PromiseId {
+        let (shared, _) = self.call();
+        shared.mailbox.borrow_mut().promises.next_id()
+    }
+}
+
+/// Changes of the code under open runs.
+impl Context {
+    /// Whether this run takes the new side of a change. New runs do; those that came by here
+    /// with the old code do not.
+    #[track_caller]
+    pub fn patched(self, id: PatchId) -> bool {
+        let (shared, place) = self.call();
+        shared.patched(id, Announcement::InUse, site(place))
+    }
+
+    /// Says that the old side of a change is gone.
+    #[track_caller]
+    pub fn deprecate_patch(self, id: PatchId) {
+        let (shared, place) = self.call();
+        shared.patched(id, Announcement::Deprecated, site(place));
+    }
 }
 
 /// Messages, branches and scopes.

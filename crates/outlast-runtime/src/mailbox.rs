@@ -11,9 +11,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use outlast_model::job::UpdateJob;
-use outlast_model::{Payload, Seq, SignalName, UpdateName};
+use outlast_model::payload::PayloadError;
+use outlast_model::task::PROMISE_SIGNAL;
+use outlast_model::{Payload, Resolution, Seq, SignalName, UpdateName};
 
 use crate::program::{AnySignalHandler, HandlerEnd, SignalHandler, UpdateHandler};
+use crate::promise::Promises;
 
 /// A message on its way to a handler.
 pub(crate) enum Delivery {
@@ -31,6 +34,10 @@ pub(crate) enum Delivery {
 
 /// Where a signal went.
 pub(crate) enum Arrival {
+    /// It settles a promise that these wait for.
+    Settled(Vec<(Seq, Resolution)>),
+    /// It should settle a promise, but nobody can say which.
+    Unreadable(PayloadError),
     /// To a handler.
     Handle(Delivery),
     /// To the buffer; these waits for it should look.
@@ -46,6 +53,8 @@ pub(crate) struct Mailbox {
     /// Names that code receives, or has received: not for the handler of any name.
     received: BTreeSet<SignalName>,
 
+    pub(crate) promises: Promises,
+
     update_handlers: BTreeMap<UpdateName, UpdateHandler>,
     any_update: Option<UpdateHandler>,
     buffered_updates: BTreeMap<u64, UpdateJob>,
@@ -59,6 +68,13 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     /// A signal arrives.
     pub(crate) fn arrive(&mut self, name: &SignalName, input: &Payload) -> Arrival {
+        if name.as_str() == PROMISE_SIGNAL {
+            self.arrived += 1;
+            return match self.promises.settle(self.arrived, input) {
+                Ok(waiting) => Arrival::Settled(waiting),
+                Err(error) => Arrival::Unreadable(error),
+            };
+        }
         let input = input.clone();
         if let Some((handler, end)) = self.handler(name) {
             let name = name.clone();
@@ -229,6 +245,22 @@ impl Mailbox {
             .keys()
             .map(UpdateName::as_str)
             .chain(any)
+    }
+
+    /// Takes all signals that nobody took, in order of arrival.
+    pub(crate) fn take_unread(&mut self) -> Vec<(SignalName, Payload)> {
+        let mut unread: Vec<(u64, SignalName, Payload)> = self
+            .promises
+            .take_unread()
+            .map(|(arrived, input)| (arrived, PROMISE_SIGNAL.into(), input))
+            .collect();
+        for (name, queue) in std::mem::take(&mut self.buffered) {
+            let named = queue.into_iter();
+            unread.extend(named.map(|(arrived, input)| (arrived, name.clone(), input)));
+        }
+        unread.sort_by_key(|(arrived, ..)| *arrived);
+        let in_order = unread.into_iter();
+        in_order.map(|(_, name, input)| (name, input)).collect()
     }
 
     /// Signals nobody took, by name.

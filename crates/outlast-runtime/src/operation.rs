@@ -12,10 +12,13 @@ use std::task::{Context, Poll};
 
 use futures_core::FusedFuture;
 use outlast_model::event::Site;
-use outlast_model::{ActivityOptions, ActivityType, Command, Resolution, Seq, StepOptions};
+use outlast_model::{
+    ActivityOptions, ActivityType, ChildOptions, Command, Resolution, Seq, StepOptions, WorkflowId,
+};
 
 pub use crate::cell::Kind;
 use crate::cell::{Key, OperationCell, State, Subject, UndoPlan};
+use crate::child::{ChildStarted, ChildSubject};
 use crate::shared::Shared;
 
 /// A durable operation, already scheduled. A timer resolves to `Completed` with no value.
@@ -28,6 +31,11 @@ pub struct Operation {
 impl Operation {
     pub(crate) fn new(shared: Rc<Shared>, cell: Rc<OperationCell>) -> Self {
         Self { shared, cell }
+    }
+
+    /// It is resolved before anybody could wait.
+    pub(crate) fn fill(&self, resolution: Resolution) {
+        self.shared.fill(&self.cell, resolution);
     }
 
     /// Asks it to stop, in its own mode. No effect on one that has ended or was asked before.
@@ -86,6 +94,53 @@ impl Operation {
             }
         });
         self
+    }
+
+    /// Changes the id and the options of a child.
+    ///
+    /// # Panics
+    /// When the workflow has yielded since the call, or it is not a child.
+    #[track_caller]
+    pub fn edit_child(self, change: impl FnOnce(&mut WorkflowId, &mut ChildOptions)) -> Self {
+        self.assert_editable();
+        let Subject::Child(child) = &self.cell.subject else {
+            panic!("{} has no options of a child", self.name());
+        };
+        self.shared.edit(&self.cell, |command| {
+            if let Command::StartChild(command) = command {
+                change(&mut command.workflow_id, &mut command.options);
+                child.edited(&command.workflow_id, &command.options);
+            }
+        });
+        self
+    }
+
+    /// The id of a child.
+    pub fn child_id(&self) -> Option<WorkflowId> {
+        self.child().map(ChildSubject::workflow_id)
+    }
+
+    /// The start of a child.
+    ///
+    /// # Panics
+    /// When it is not a child.
+    #[track_caller]
+    pub fn started(&self) -> ChildStarted {
+        assert!(self.child().is_some(), "{} does not start", self.name());
+        ChildStarted::new(Rc::clone(&self.cell))
+    }
+
+    fn child(&self) -> Option<&ChildSubject> {
+        match &self.cell.subject {
+            Subject::Child(child) => Some(child),
+            Subject::Activity { .. }
+            | Subject::Timer
+            | Subject::Step { .. }
+            | Subject::ExternalSignal { .. }
+            | Subject::ExternalCancel { .. }
+            | Subject::Promise { .. }
+            | Subject::Recv { .. } => None,
+        }
     }
 
     #[track_caller]

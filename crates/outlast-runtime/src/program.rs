@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use outlast_model::command::ContinueAsNew;
 use outlast_model::event::{Site, Started, UpdateRequest};
 use outlast_model::task::{AttemptResult, Query};
 use outlast_model::{Failure, Payload, RunId, SignalName};
@@ -38,6 +39,8 @@ pub enum MainOutcome {
     Failed(Failure),
     /// Because it was asked to stop.
     Canceled,
+    /// To go on as a new run. Signals that nobody took are added to those it names.
+    ContinueAsNew(Box<ContinueAsNew>),
 }
 
 /// The code of a step: makes the future of one attempt.

@@ -18,6 +18,7 @@ use crate::cell::{Key, OperationCell};
 use crate::condition::Conditions;
 use crate::guard::Reader;
 use crate::mailbox::Mailbox;
+use crate::patch::Patches;
 use crate::program::{BranchFuture, ForeignWake};
 use crate::question::Questions;
 use crate::random::Random;
@@ -83,6 +84,7 @@ pub(crate) struct Shared {
     pub(crate) undo: RefCell<Vec<Undo>>,
     pub(crate) mailbox: RefCell<Mailbox>,
     pub(crate) questions: RefCell<Questions>,
+    pub(crate) patches: RefCell<Patches>,
 
     pub(crate) main_scope: Rc<Node>,
     pub(crate) handler_scope: Rc<Node>,
@@ -133,6 +135,7 @@ impl Shared {
             undo: RefCell::default(),
             mailbox: RefCell::default(),
             questions: RefCell::default(),
+            patches: RefCell::default(),
             scope: RefCell::new(Rc::clone(&main_scope)),
             main_scope,
             handler_scope,

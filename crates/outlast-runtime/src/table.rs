@@ -34,7 +34,7 @@ pub(crate) struct Outgoing {
     /// Dropped in main's last poll, sent long before.
     parting: Vec<(Rc<OperationCell>, Wish)>,
     /// Try-cancels whose follow-up activation is due.
-    follow_ups: Vec<Seq>,
+    follow_ups: Vec<Key>,
 }
 
 impl Outgoing {
@@ -51,15 +51,19 @@ struct Entry {
 
 /// The last number given out of each kind.
 #[derive(Default)]
-pub(crate) struct Sequences([u32; 4]);
+pub(crate) struct Sequences([u32; Kind::COUNT]);
 
 impl Sequences {
     fn last(&mut self, kind: Kind) -> &mut u32 {
-        let [activity, timer, step, recv] = &mut self.0;
+        let [activity, timer, step, child, signal, cancel, promise, recv] = &mut self.0;
         match kind {
             Kind::Activity => activity,
             Kind::Timer => timer,
             Kind::Step => step,
+            Kind::Child => child,
+            Kind::ExternalSignal => signal,
+            Kind::ExternalCancel => cancel,
+            Kind::Promise => promise,
             Kind::Recv => recv,
         }
     }
@@ -73,6 +77,11 @@ impl Sequences {
 
 /// Made: by code.
 impl Shared {
+    /// The number that the next operation of this kind will have.
+    pub(crate) fn next_seq(&self, kind: Kind) -> Seq {
+        Seq(*self.sequences.borrow_mut().last(kind) + 1)
+    }
+
     pub(crate) fn schedule_activity(
         self: &Rc<Self>,
         activity_type: ActivityType,
@@ -138,7 +147,7 @@ impl Shared {
         operation
     }
 
-    fn schedule(
+    pub(crate) fn schedule(
         self: &Rc<Self>,
         kind: Kind,
         subject: Subject,
@@ -267,7 +276,7 @@ impl Shared {
             Verdict::Request => self.request(cell),
             Verdict::RequestThenFollowUp => {
                 self.request(cell);
-                self.outgoing.borrow_mut().follow_ups.push(cell.key.seq);
+                self.outgoing.borrow_mut().follow_ups.push(cell.key);
             }
             Verdict::RequestAndFill => {
                 self.request(cell);
@@ -372,22 +381,28 @@ impl Shared {
 impl Shared {
     /// A job says how an operation ended.
     pub(crate) fn resolve(&self, key: Key, resolution: Resolution) -> Result<(), TaskFailure> {
-        let cell = self.open.borrow().get(&key).cloned();
-        match cell {
-            Some(cell) => self.fill(&cell, resolution),
-            None => {
-                let last = *self.sequences.borrow_mut().last(key.kind);
-                if key.seq.0 > last {
-                    return Err(TaskFailure::unknown_operation(key, last));
-                }
-            }
+        if let Some(cell) = self.open_cell(key)? {
+            self.fill(&cell, resolution);
         }
         Ok(())
+    }
+
+    /// The operation a job is about, unless it has ended.
+    pub(crate) fn open_cell(&self, key: Key) -> Result<Option<Rc<OperationCell>>, TaskFailure> {
+        let cell = self.open.borrow().get(&key).cloned();
+        let last = *self.sequences.borrow_mut().last(key.kind);
+        if cell.is_none() && key.seq.0 > last {
+            return Err(TaskFailure::unknown_operation(key, last));
+        }
+        Ok(cell)
     }
 
     /// Writes the cell, once.
     pub(crate) fn fill(&self, cell: &OperationCell, resolution: Resolution) {
         self.forget(cell);
+        if let Subject::Child(child) = &cell.subject {
+            child.never_starts(&resolution);
+        }
         if let Resolution::Completed(result) = &resolution {
             self.remember_undo(cell, result);
         }
@@ -418,8 +433,18 @@ impl Shared {
     fn forget(&self, cell: &OperationCell) {
         self.open.borrow_mut().remove(&cell.key);
         cell.scope.borrow().remove(cell.key);
-        if let Subject::Recv { name } = &cell.subject {
-            self.mailbox.borrow_mut().leave(name, cell.key.seq);
+        match &cell.subject {
+            Subject::Recv { name } => self.mailbox.borrow_mut().leave(name, cell.key.seq),
+            Subject::Promise { id } => {
+                let mut mailbox = self.mailbox.borrow_mut();
+                mailbox.promises.leave(id, cell.key.seq);
+            }
+            Subject::Activity { .. }
+            | Subject::Timer
+            | Subject::Step { .. }
+            | Subject::Child(_)
+            | Subject::ExternalSignal { .. }
+            | Subject::ExternalCancel { .. } => {}
         }
     }
 
@@ -471,7 +496,13 @@ impl Shared {
             Subject::Step { name, code } => {
                 Some((name.clone(), cell.site.clone(), StepCode::clone(code)))
             }
-            Subject::Activity { .. } | Subject::Timer | Subject::Recv { .. } => None,
+            Subject::Activity { .. }
+            | Subject::Timer
+            | Subject::Child(_)
+            | Subject::ExternalSignal { .. }
+            | Subject::ExternalCancel { .. }
+            | Subject::Promise { .. }
+            | Subject::Recv { .. } => None,
         }
     }
 }
@@ -493,12 +524,21 @@ impl Shared {
 
     /// Jobs that the commands of the last slice call for, in the same workflow task.
     pub(crate) fn follow_ups(&self) -> Vec<Job> {
-        let seqs = std::mem::take(&mut self.outgoing.borrow_mut().follow_ups);
-        seqs.into_iter()
-            .map(|seq| Job::ResolveActivity {
-                seq,
-                resolution: Resolution::Canceled(None),
-            })
-            .collect()
+        let keys = std::mem::take(&mut self.outgoing.borrow_mut().follow_ups);
+        keys.into_iter().filter_map(resolved_cancelled).collect()
+    }
+}
+
+/// The job that tells whoever waits that an operation was cancelled. Timers and what is local
+/// resolve where they are cancelled, and what is on its way cannot be called back.
+pub(crate) fn resolved_cancelled(key: Key) -> Option<Job> {
+    let (seq, resolution) = (key.seq, Resolution::Canceled(None));
+    match key.kind {
+        Kind::Activity => Some(Job::ResolveActivity { seq, resolution }),
+        Kind::Step => Some(Job::ResolveStep { seq, resolution }),
+        Kind::Child => Some(Job::ResolveChild { seq, resolution }),
+        Kind::Timer | Kind::ExternalSignal | Kind::ExternalCancel | Kind::Promise | Kind::Recv => {
+            None
+        }
     }
 }

@@ -8,13 +8,14 @@
 use std::collections::BTreeSet;
 
 use outlast_model::task::{Notes, TaskAnswer, WorkflowTask};
-use outlast_model::{Activation, Command, Event, Failure, Job, Payload, Resolution};
+use outlast_model::{Activation, Command, Event, Failure, Job, Payload};
 
 use crate::cell::{Key, Kind};
 use crate::check;
 use crate::failure::TaskFailure;
 use crate::instance::Instance;
 use crate::program::{ForeignWake, Program, SliceWatch};
+use crate::table::resolved_cancelled;
 use crate::turn::{RecordedStep, Turns};
 
 /// Rounds of one task after which the code counts as going in circles.
@@ -293,13 +294,16 @@ fn schedules(command: &Command) -> Option<Key> {
             kind: Kind::Step,
             seq: *seq,
         }),
+        Command::StartChild(command) => Some(Key {
+            kind: Kind::Child,
+            seq: command.seq,
+        }),
         Command::RequestCancelActivity { .. }
         | Command::CancelTimer { .. }
         | Command::CancelStep { .. }
         | Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
         | Command::CancelWorkflow
-        | Command::StartChild(_)
         | Command::CancelChild { .. }
         | Command::SignalExternal(_)
         | Command::CancelExternal(_)
@@ -325,6 +329,10 @@ fn cancels(command: &Command) -> Option<Key> {
             kind: Kind::Step,
             seq: *seq,
         }),
+        Command::CancelChild { seq, .. } => Some(Key {
+            kind: Kind::Child,
+            seq: *seq,
+        }),
         Command::ScheduleActivity(_)
         | Command::StartTimer { .. }
         | Command::ScheduleStep { .. }
@@ -332,7 +340,6 @@ fn cancels(command: &Command) -> Option<Key> {
         | Command::FailWorkflow { .. }
         | Command::CancelWorkflow
         | Command::StartChild(_)
-        | Command::CancelChild { .. }
         | Command::SignalExternal(_)
         | Command::CancelExternal(_)
         | Command::SetPatch { .. }
@@ -340,15 +347,5 @@ fn cancels(command: &Command) -> Option<Key> {
         | Command::RejectUpdate { .. }
         | Command::CompleteUpdate { .. }
         | Command::ContinueAsNew(_) => None,
-    }
-}
-
-/// Timers and waits for signals resolve where they are cancelled; the others wait for a job.
-fn resolved_cancelled(key: Key) -> Option<Job> {
-    let (seq, resolution) = (key.seq, Resolution::Canceled(None));
-    match key.kind {
-        Kind::Activity => Some(Job::ResolveActivity { seq, resolution }),
-        Kind::Step => Some(Job::ResolveStep { seq, resolution }),
-        Kind::Timer | Kind::Recv => None,
     }
 }

@@ -63,6 +63,10 @@ impl Instance {
         let wants_undo = match &outcome {
             MainOutcome::Failed(_) | MainOutcome::Canceled => true,
             MainOutcome::Completed(_) => false,
+            MainOutcome::ContinueAsNew(_) => {
+                self.warn_about_undo();
+                false
+            }
         };
         if !wants_undo || self.shared.undo.borrow().is_empty() {
             self.shared.end_last_poll();
@@ -95,7 +99,7 @@ impl Instance {
                 self.part_from_main()?;
                 None
             }
-            Phase::Closing(outcome) => Some(closing_command(outcome.clone())),
+            Phase::Closing(outcome) => Some(self.closing_command(outcome.clone())),
             Phase::Running | Phase::Undoing(_) | Phase::Closed => None,
         };
         if closing.is_none() && self.waits_for_nothing() {
@@ -157,6 +161,30 @@ impl Instance {
         self.shared.open.borrow().is_empty() && !self.shared.mailbox.borrow().has_handlers()
     }
 
+    fn closing_command(&self, outcome: MainOutcome) -> Command {
+        match outcome {
+            MainOutcome::Completed(result) => Command::CompleteWorkflow { result },
+            MainOutcome::Failed(failure) => Command::FailWorkflow { failure },
+            MainOutcome::Canceled => Command::CancelWorkflow,
+            MainOutcome::ContinueAsNew(mut next) => {
+                let unread = self.shared.mailbox.borrow_mut().take_unread();
+                next.signals.extend(unread);
+                Command::ContinueAsNew(next)
+            }
+        }
+    }
+
+    fn warn_about_undo(&self) {
+        for undo in &*self.shared.undo.borrow() {
+            let (name, site) = (&undo.activity_type, &undo.site);
+            self.shared.warn_live(|| {
+                format!(
+                    "undo `{name}` of the call at {site} is forgotten: the run continues as new"
+                )
+            });
+        }
+    }
+
     fn warn_about_the_end(&self) {
         let handlers = self.executor.handlers();
         let told = handlers.filter(|(_, end)| *end == HandlerEnd::Warn);
@@ -170,13 +198,5 @@ impl Instance {
                 format!("the run has ended with {count} signals `{name}` that nobody has read")
             });
         }
-    }
-}
-
-fn closing_command(outcome: MainOutcome) -> Command {
-    match outcome {
-        MainOutcome::Completed(result) => Command::CompleteWorkflow { result },
-        MainOutcome::Failed(failure) => Command::FailWorkflow { failure },
-        MainOutcome::Canceled => Command::CancelWorkflow,
     }
 }

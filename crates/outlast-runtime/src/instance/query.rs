@@ -120,6 +120,7 @@ impl Instance {
             ("signals", named(mailbox.signal_handlers())),
             ("updates", named(mailbox.update_handlers())),
             ("queries", named(questions.names())),
+            ("promises", named(mailbox.promises.awaited())),
         ]);
         Payload::encode(&lists).map_err(|error| Failure::panic(error.to_string()))
     }

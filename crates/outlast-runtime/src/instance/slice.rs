@@ -87,7 +87,7 @@ impl Instance {
         match job {
             // The instance exists: it was created for this job.
             Job::Initialize(_) => {}
-            Job::Signal { name, input } => self.arrive(name, input, applied),
+            Job::Signal { name, input } => self.arrive(name, input, applied)?,
             Job::FireTimer { seq } => {
                 let key = Key {
                     kind: Kind::Timer,
@@ -118,16 +118,25 @@ impl Instance {
                     applied.handlers.push(id);
                 }
             }
-            Job::NotifyPatch { .. }
-            | Job::ResolveChildStart { .. }
-            | Job::ResolveChild { .. }
-            | Job::ResolveSignalExternal { .. }
-            | Job::ResolveCancelExternal { .. } => {}
+            Job::NotifyPatch { id } => self.shared.patches.borrow_mut().notify(id.clone()),
+            Job::ResolveChildStart { seq, result } => self.shared.child_started(*seq, *result)?,
+            Job::ResolveChild { seq, resolution } => {
+                self.shared.child_ended(*seq, resolution.clone())?;
+            }
+            Job::ResolveSignalExternal { seq, cause } => {
+                self.shared.signal_arrived(*seq, *cause)?;
+            }
+            Job::ResolveCancelExternal { of, cause } => self.shared.cancel_arrived(*of, *cause)?,
         }
         Ok(())
     }
 
-    fn arrive(&mut self, name: &SignalName, input: &Payload, applied: &mut Applied) {
+    fn arrive(
+        &mut self,
+        name: &SignalName,
+        input: &Payload,
+        applied: &mut Applied,
+    ) -> Result<(), TaskFailure> {
         let arrival = self.shared.mailbox.borrow_mut().arrive(name, input);
         match arrival {
             Arrival::Handle(delivery) => {
@@ -135,12 +144,22 @@ impl Instance {
                     .handlers
                     .push(self.executor.add_handler(&self.shared, delivery));
             }
+            Arrival::Settled(waiting) => {
+                let kind = Kind::Promise;
+                for (seq, resolution) in waiting {
+                    self.shared.resolve(Key { kind, seq }, resolution)?;
+                }
+            }
+            Arrival::Unreadable(error) => self
+                .shared
+                .warn_live(|| format!("nobody can say which promise was settled: {error}")),
             Arrival::Buffered(waiting) => {
                 for seq in waiting {
                     self.look(seq);
                 }
             }
         }
+        Ok(())
     }
 
     /// A `recv` may have something to take.

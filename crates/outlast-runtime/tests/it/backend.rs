@@ -117,7 +117,7 @@ impl Backend {
         });
     }
 
-    fn stimulus(&mut self, kind: EventKind) {
+    pub(crate) fn stimulus(&mut self, kind: EventKind) {
         self.write(kind);
         self.unseen
             .extend(self.history.last().and_then(Job::from_event));
@@ -155,6 +155,59 @@ impl Backend {
         self.stimulus(EventKind::Update(UpdateEvent::Admitted(request)));
         let behind = EventId(self.history.len() as u64);
         self.updates.insert(id.into(), (None, behind));
+        self
+    }
+
+    pub(crate) fn child(&mut self, event: ChildEvent) -> &mut Self {
+        let seq = event.seq();
+        let is_started = self.children.get_mut(&seq).expect("the child is open");
+        match &event {
+            ChildEvent::Started { .. } => {
+                assert!(
+                    !std::mem::replace(is_started, true),
+                    "child {seq} starts once"
+                );
+            }
+            ChildEvent::StartFailed { .. } => {
+                assert!(!*is_started, "child {seq} has started");
+                self.children.remove(&seq);
+            }
+            ChildEvent::Initiated(_)
+            | ChildEvent::Completed { .. }
+            | ChildEvent::Failed { .. }
+            | ChildEvent::Canceled { .. }
+            | ChildEvent::TimedOut { .. }
+            | ChildEvent::Terminated { .. } => {
+                assert!(*is_started, "child {seq} has not started");
+                self.children.remove(&seq);
+            }
+        }
+        self.stimulus(EventKind::Child(event));
+        self
+    }
+
+    pub(crate) fn child_started(&mut self, seq: u32) -> &mut Self {
+        let (seq, run_id) = (Seq(seq), RunId(u128::from(seq)));
+        self.child(ChildEvent::Started { seq, run_id })
+    }
+
+    pub(crate) fn child_completed(&mut self, seq: u32, result: &str) -> &mut Self {
+        let (seq, result) = (Seq(seq), Payload::bytes(result.to_owned()));
+        self.child(ChildEvent::Completed { seq, result })
+    }
+
+    pub(crate) fn external(&mut self, event: ExternalEvent) -> &mut Self {
+        let was_open = match &event {
+            ExternalEvent::SignalFailed { seq, .. } | ExternalEvent::SignalDelivered { seq } => {
+                self.sent.remove(seq)
+            }
+            ExternalEvent::CancelFailed { of, .. } | ExternalEvent::CancelDelivered { of } => {
+                self.requests.remove(of)
+            }
+            ExternalEvent::CancelInitiated(_) | ExternalEvent::SignalInitiated(_) => None,
+        };
+        assert!(was_open.is_some(), "the message is on its way");
+        self.stimulus(EventKind::External(event));
         self
     }
 

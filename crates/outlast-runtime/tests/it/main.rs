@@ -8,13 +8,18 @@
 
 mod backend;
 mod cancel;
+mod children;
 mod conditions;
+mod continued;
 mod equality;
+mod external;
 mod flow;
 mod guard;
 mod handler_end;
 mod mismatch;
 mod nets;
+mod patches;
+mod promises;
 mod queries;
 mod random_programs;
 mod scheduling;
