@@ -132,6 +132,7 @@ fn completed(
     for command in commands {
         carry_out(run, command, &mut buffer, &mut stopped, now, decision)?;
     }
+    run.forget_positions();
     if is_closing {
         return Ok(());
     }
@@ -176,6 +177,7 @@ fn round_again(
     run.slice_ended();
     decision.event(run, EventKind::TaskFailed { cause, failure }, now)?;
     update::admit_all(run, now, decision)?;
+    run.forget_positions();
     close::flush(run, decision, buffer, now)?;
     decision.round_again = true;
     news(run, decision, now)
@@ -218,6 +220,7 @@ fn failed(
     }
     decision.round_again = true;
     update::admit_all(run, now, decision)?;
+    run.forget_positions();
     close::flush(run, decision, buffer, now)?;
     if cause == TaskFailedCause::UnhandledCommand {
         news(run, decision, now)?;

@@ -129,6 +129,10 @@ pub struct Run {
     /// Updates that workflow code is given before history knows them.
     #[cbor(skip)]
     unwritten: BTreeMap<UpdateId, Unwritten>,
+    /// Updates that were written while the slice under way had seen them already, and where it
+    /// stood when it was given them: replay must deliver them there.
+    #[cbor(skip)]
+    seen_behind: BTreeMap<UpdateId, EventId>,
     /// Where the run stood before a task that only unwritten updates asked for.
     #[cbor(skip)]
     speculation: Option<(EventId, Timestamp)>,
@@ -182,6 +186,7 @@ impl Run {
             notes: Vec::new(),
             unhandled_signals: 0,
             unwritten: BTreeMap::new(),
+            seen_behind: BTreeMap::new(),
             speculation: None,
             no: RunNo(0),
             shard: 0,

@@ -197,7 +197,7 @@ pub(crate) fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
     }
 }
 
-fn given_update(job: &Job) -> Option<&UpdateJob> {
+pub(crate) fn given_update(job: &Job) -> Option<&UpdateJob> {
     match job {
         Job::Update(update) => Some(update),
         Job::Initialize(_)
@@ -223,9 +223,9 @@ pub(crate) fn accept(
 ) -> Result<(), Error> {
     let (request, behind) = match run.take_unwritten(&id) {
         Some(unwritten) => (Some(unwritten.request), unwritten.behind),
-        None => match run.update(&id).map(|update| &update.state) {
-            Some(State::Admitted { behind }) => (None, *behind),
-            Some(State::Accepted | State::Completed(_) | State::Rejected(_)) | None => {
+        None => match run.position_of(&id) {
+            Some(behind) => (None, behind),
+            None => {
                 return Err(Error::Unexpected(
                     "an update accepted that nobody sent".into(),
                 ));

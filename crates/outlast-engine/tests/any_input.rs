@@ -4,16 +4,24 @@
 use std::time::Duration;
 
 use outlast_engine::{Decision, Error, Input, Run, apply, start};
-use outlast_model::command::ScheduleActivity;
-use outlast_model::event::{Site, TaskFailedCause};
-use outlast_model::id::{Attempt, Incarnation, RunId, Seq};
+use outlast_model::command::{
+    CancelExternal, ContinueAsNew, ScheduleActivity, SignalExternal, StartChild,
+};
+use outlast_model::event::{
+    CancelOf, DeliveryFailedCause, Site, StartFailedCause, TaskFailedCause, UpdateOutcome,
+    UpdateRequest,
+};
+use outlast_model::id::{Attempt, Incarnation, RunId, Seq, UpdateId};
+use outlast_model::job::Job;
+use outlast_model::post::{Post, PostBody};
 use outlast_model::start::StartRequest;
 use outlast_model::task::{
     AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, RunNo, TaskAnswer,
 };
+use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
-    ActivityOptions, Command, Event, Failure, Payload, Record, RetryPolicy, StepOptions, Timestamp,
-    grammar, record,
+    ActivityOptions, ChildOptions, Command, Event, Failure, ParentClose, Payload, Record,
+    RetryPolicy, StepOptions, Timestamp, grammar, record,
 };
 use proptest::prelude::*;
 
@@ -84,7 +92,105 @@ fn command() -> impl Strategy<Value = Command> {
             site: site(),
         }),
         seq().prop_map(|seq| Command::CancelStep { seq }),
+        other_command(),
+        other_command(),
     ]
+}
+
+/// Commands that concern other runs, updates and the code itself.
+fn other_command() -> impl Strategy<Value = Command> {
+    let target = || RunRef::newest("other".into());
+    let site = Site::default;
+    prop_oneof![
+        (seq(), 0u8..3).prop_map(move |(seq, policy)| {
+            let parent_close = match policy {
+                0 => ParentClose::Terminate,
+                1 => ParentClose::RequestCancel,
+                _ => ParentClose::Abandon,
+            };
+            Command::StartChild(Box::new(StartChild {
+                seq,
+                workflow_id: "child".into(),
+                workflow_type: "t".into(),
+                input: Payload::null(),
+                options: ChildOptions {
+                    parent_close,
+                    ..ChildOptions::default()
+                },
+                site: site(),
+            }))
+        }),
+        seq().prop_map(move |seq| Command::CancelChild {
+            seq,
+            reason: "r".into(),
+            site: site()
+        }),
+        seq().prop_map(move |seq| Command::SignalExternal(Box::new(SignalExternal {
+            seq,
+            target: target(),
+            name: "n".into(),
+            input: Payload::null(),
+            site: site(),
+        }))),
+        seq().prop_map(move |seq| Command::CancelExternal(Box::new(CancelExternal {
+            seq,
+            target: target(),
+            reason: "r".into(),
+            site: site(),
+        }))),
+        update_id().prop_map(|id| Command::CompleteUpdate {
+            id,
+            outcome: UpdateOutcome::Completed(Payload::null()),
+        }),
+    ]
+}
+
+fn update_id() -> impl Strategy<Value = UpdateId> {
+    (0u8..4).prop_map(|n| format!("u{n}").as_str().into())
+}
+
+/// What other runs say: answers to what this one asked, and messages.
+fn post() -> impl Strategy<Value = Box<Post>> {
+    let outcome = prop_oneof![
+        Just(RunOutcome::Completed(Payload::null())),
+        Just(RunOutcome::Canceled),
+        Just(RunOutcome::TimedOut),
+        Just(RunOutcome::ContinuedAsNew(RunId(9))),
+    ];
+    let body = prop_oneof![
+        1 => (seq(), payload()).prop_map(|(seq, input)| PostBody::Signal {
+            seq,
+            name: "n".into(),
+            input
+        }),
+        1 => seq().prop_map(|seq| PostBody::Cancel {
+            of: Some(CancelOf::External(seq)),
+            reason: "r".into()
+        }),
+        4 => (seq(), any::<bool>()).prop_map(|(seq, is_started)| PostBody::ChildStarted {
+            seq,
+            failed: (!is_started).then_some(StartFailedCause::AlreadyExists),
+        }),
+        4 => (seq(), outcome).prop_map(|(seq, outcome)| PostBody::ChildEnded { seq, outcome }),
+        2 => (seq(), any::<bool>()).prop_map(|(seq, is_there)| PostBody::SignalDelivered {
+            seq,
+            failed: (!is_there).then_some(DeliveryFailedCause::NotFound),
+        }),
+        2 => (seq(), any::<bool>()).prop_map(|(seq, is_child)| PostBody::CancelDelivered {
+            of: if is_child { CancelOf::Child(seq) } else { CancelOf::External(seq) },
+            failed: None,
+        }),
+    ];
+    body.prop_map(|body| {
+        Box::new(Post {
+            from: RunRef {
+                workflow_id: "other".into(),
+                run_id: Some(RunId(3)),
+            },
+            to: RunRef::newest("w".into()),
+            body,
+        })
+    })
 }
 
 /// Commands with distinct fresh numbers, as a runtime guarantees, and sometimes an end.
@@ -100,6 +206,13 @@ fn answer() -> impl Strategy<Value = TaskAnswer> {
                 failure: Failure::panic("end"),
             }),
             2 => all.push(Command::CancelWorkflow),
+            3 => all.push(Command::ContinueAsNew(Box::new(ContinueAsNew {
+                workflow_type: None,
+                queue: None,
+                input: Payload::null(),
+                run_timeout: None,
+                signals: vec![("n".into(), Payload::null())],
+            }))),
             _ => {}
         }
         TaskAnswer::Completed {
@@ -164,6 +277,12 @@ fn act() -> impl Strategy<Value = Act> {
             input: Payload::null(),
             request_id: Some(format!("r{n}").as_str().into())
         }),
+        4 => (update_id(), any::<bool>()).prop_map(|(id, is_fast)| Input::Update {
+            request: UpdateRequest { id, name: "u".into(), input: Payload::null() },
+            is_fast,
+        }),
+        1 => Just(Input::Admit),
+        4 => post().prop_map(Input::Post),
         1 => Just(Input::Cancel { reason: "why".into(), request_id: None }),
         1 => Just(Input::Terminate { reason: "why".into() }),
         4 => (token(AttemptKind::Activity), result())
@@ -226,6 +345,20 @@ impl Numbers {
                 };
                 *seq = recent(highest, *seq);
             }
+            Input::Post(post) => match &mut post.body {
+                PostBody::ChildStarted { seq, .. } | PostBody::ChildEnded { seq, .. } => {
+                    *seq = recent(self.child, *seq);
+                }
+                PostBody::SignalDelivered { seq, .. } => *seq = recent(self.signal, *seq),
+                PostBody::CancelDelivered { of, .. } => match of {
+                    CancelOf::Child(seq) => *seq = recent(self.child, *seq),
+                    CancelOf::External(seq) => *seq = recent(self.cancel, *seq),
+                },
+                PostBody::StartChild(_)
+                | PostBody::Signal { .. }
+                | PostBody::Cancel { .. }
+                | PostBody::Terminate { .. } => {}
+            },
             Input::Task {
                 answer: TaskAnswer::Completed { commands, .. },
                 ..
@@ -236,7 +369,6 @@ impl Numbers {
             | Input::Cancel { .. }
             | Input::Update { .. }
             | Input::Admit
-            | Input::Post(_)
             | Input::Terminate { .. }
             | Input::Due
             | Input::Recover { .. }
@@ -308,6 +440,38 @@ fn events(blobs: &[Vec<u8>]) -> Vec<Event> {
         .collect()
 }
 
+/// Every update that the code was given is accepted or turned away, as a runtime guarantees; and
+/// only one that runs is completed.
+fn answer_updates(run: &Run, input: &mut Input) {
+    let Input::Task {
+        answer: TaskAnswer::Completed { commands, .. },
+        ..
+    } = input
+    else {
+        return;
+    };
+    commands.retain(|command| match command {
+        Command::CompleteUpdate { id, .. } => run
+            .update(id)
+            .is_some_and(|update| update.state == outlast_engine::update::State::Accepted),
+        _ => true,
+    });
+    let mut number = 0;
+    for job in run.unseen() {
+        if let Job::Update(update) = job {
+            number += 1;
+            let id = update.request.id.clone();
+            let answer = if number % 3 == 0 {
+                let failure = Failure::panic("no");
+                Command::RejectUpdate { id, failure }
+            } else {
+                Command::AcceptUpdate { id }
+            };
+            commands.insert(0, answer);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
@@ -317,16 +481,18 @@ proptest! {
         let mut numbers = Numbers::default();
         let (mut run, first) = start::begin(request(), now).expect("a run begins");
         let mut blobs = vec![record::encode(&first.records)];
+        let mut decision = Decision::default();
         for (act, step) in acts {
             now.0 += step;
-            let mut decision = Decision::default();
+            let before = decision.records.len();
             match act {
                 Act::Apply(mut input) => {
                     numbers.give(&mut input);
+                    answer_updates(&run, &mut input);
                     let was_open = run.status().is_open();
                     match apply(&mut run, *input, now, &mut decision) {
                         Ok(()) => {}
-                        Err(Error::Refused(_)) => prop_assert!(decision.records.is_empty()),
+                        Err(Error::Refused(_)) => prop_assert_eq!(decision.records.len(), before),
                         Err(Error::Unexpected(_)) => prop_assert!(was_open),
                         Err(Error::Corrupt(c)) => prop_assert!(false, "{c}"),
                     }
@@ -336,15 +502,30 @@ proptest! {
                 }
                 Act::Abandon => run.slice_ended(),
                 Act::Reload => {
+                    decision = Decision::default();
                     run = Run::load(None, &blobs).expect("own blobs load");
                 }
                 Act::Begin => {}
+            }
+            if run.has_unwritten() {
+                // Not written before the code has judged it: the decision stays open.
+                continue;
+            }
+            let mut decision = std::mem::take(&mut decision);
+            if let Some(next) = decision.successor.take() {
+                let first = record::encode(&next.decision.records);
+                let loaded = Run::load(None, &[first]).expect("own blobs load");
+                prop_assert_eq!(loaded.snapshot(), next.run.snapshot());
             }
             if !decision.records.is_empty() {
                 blobs.push(record::encode(&decision.records));
             }
             let loaded = Run::load(None, &blobs).expect("own blobs load");
             prop_assert_eq!(loaded.snapshot(), run.snapshot());
+        }
+        if run.has_unwritten() {
+            apply(&mut run, Input::Admit, now, &mut decision).expect("it can be written");
+            blobs.push(record::encode(&decision.records));
         }
         let (head, tail) = blobs.split_at(blobs.len() / 2 + 1);
         let half = Run::load(None, head).expect("own blobs load").snapshot();

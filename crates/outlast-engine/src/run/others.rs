@@ -110,21 +110,23 @@ impl Run {
 
     /// The updates that only memory knows, in the order in which they came.
     pub(crate) fn unwritten_requests(&self) -> Vec<UpdateRequest> {
-        let waiting = self.unseen.iter().filter_map(|job| match job {
-            Job::Update(update) => self.unwritten.get(&update.request.id),
-            Job::Initialize(_)
-            | Job::Signal { .. }
-            | Job::FireTimer { .. }
-            | Job::ResolveActivity { .. }
-            | Job::ResolveStep { .. }
-            | Job::CancelWorkflow { .. }
-            | Job::NotifyPatch { .. }
-            | Job::ResolveChildStart { .. }
-            | Job::ResolveChild { .. }
-            | Job::ResolveSignalExternal { .. }
-            | Job::ResolveCancelExternal { .. } => None,
-        });
+        let given = self.unseen.iter().filter_map(crate::update::given_update);
+        let waiting = given.filter_map(|update| self.unwritten.get(&update.request.id));
         waiting.map(|unwritten| unwritten.request.clone()).collect()
+    }
+
+    /// Where the slice that accepts an update was given it.
+    pub(crate) fn position_of(&self, id: &UpdateId) -> Option<EventId> {
+        let written = match &self.updates.get(id)?.state {
+            State::Admitted { behind } => *behind,
+            State::Accepted | State::Completed(_) | State::Rejected(_) => return None,
+        };
+        Some(self.seen_behind.get(id).copied().unwrap_or(written))
+    }
+
+    /// The slice that had seen them is over.
+    pub(crate) fn forget_positions(&mut self) {
+        self.seen_behind.clear();
     }
 
     /// From here on nothing happened yet: if all that comes is turned away, it never did.
@@ -242,14 +244,16 @@ impl Run {
     ) -> Result<(), Corrupt> {
         match event {
             UpdateEvent::Admitted(request) => {
-                let unwritten = self.unwritten.remove(&request.id);
-                if unwritten.is_none() {
-                    self.unseen.push(Job::Update(Box::new(UpdateJob {
-                        request: (**request).clone(),
-                        run_validator: true,
-                    })));
+                if let Some(unwritten) = self.unwritten.remove(&request.id) {
+                    self.unseen.retain(|job| !is_update(job, &request.id));
+                    self.seen_behind
+                        .insert(request.id.clone(), unwritten.behind);
                 }
-                let behind = unwritten.map_or(event_id, |u| u.behind);
+                self.unseen.push(Job::Update(Box::new(UpdateJob {
+                    request: (**request).clone(),
+                    run_validator: true,
+                })));
+                let behind = event_id;
                 self.set_update(request, State::Admitted { behind });
                 Ok(())
             }
@@ -311,4 +315,8 @@ impl Run {
             .get_mut(id)
             .ok_or_else(|| out_of_place("update", "there is no such update"))
     }
+}
+
+fn is_update(job: &Job, id: &UpdateId) -> bool {
+    crate::update::given_update(job).is_some_and(|update| update.request.id == *id)
 }
