@@ -17,14 +17,12 @@
 //! Why handing out is recorded in the commit that makes it possible: a crash then consumes the
 //! attempt, so that a bounded number of attempts is never exceeded.
 
-use alloc::boxed::Box;
-
 use minicbor::{Decode, Encode};
 use outlast_model::event::ActivityScheduled;
 use outlast_model::failure::{Failure, RetryState, TimeoutKind, type_name};
 use outlast_model::id::{Attempt, Incarnation};
 use outlast_model::task::AttemptResult;
-use outlast_model::{Payload, Timestamp};
+use outlast_model::{Payload, Shared, Timestamp};
 
 use crate::retry;
 
@@ -127,7 +125,7 @@ pub enum Ending {
 pub struct Activity {
     /// What was asked for.
     #[n(0)]
-    pub scheduled: Box<ActivityScheduled>,
+    pub scheduled: Shared<ActivityScheduled>,
     /// When.
     #[n(1)]
     pub at: Timestamp,
@@ -158,7 +156,7 @@ pub fn worker_lost() -> Failure {
 
 impl Activity {
     /// As it is right after it was asked for.
-    pub fn new(scheduled: Box<ActivityScheduled>, at: Timestamp) -> Self {
+    pub fn new(scheduled: Shared<ActivityScheduled>, at: Timestamp) -> Self {
         Self {
             scheduled,
             at,

@@ -287,9 +287,7 @@ pub(crate) fn move_activity(
             if let Some(who) = stop {
                 decision.effect(Effect::Stop(attempt_of(who, run), StopReason::TimedOut));
             }
-            for kind in closing_events(activity_last_failure(run, seq), seq, outcome) {
-                decision.stimulus(run, kind, now)?;
-            }
+            end_activity(run, seq, outcome, now, decision)?;
             news(run, decision, now)?;
         }
         activity::Verdict::Stop(attempt, incarnation) => {
@@ -302,25 +300,24 @@ pub(crate) fn move_activity(
     Ok(())
 }
 
-fn activity_last_failure(run: &Run, seq: Seq) -> Option<outlast_model::Failure> {
-    run.activity(seq).and_then(|a| a.last_failure.clone())
-}
-
 /// The events of an activity's end: the attempt that gave it, then the outcome.
-pub(crate) fn closing_events(
-    last_failure: Option<outlast_model::Failure>,
+fn end_activity(
+    run: &mut Run,
     seq: Seq,
     outcome: activity::Outcome,
-) -> Vec<EventKind> {
-    let mut events = Vec::with_capacity(2);
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Corrupt> {
     if let Some(attempt) = outcome.attempt {
-        events.push(EventKind::ActivityStarted {
+        let last_failure = run.activity(seq).and_then(|a| a.last_failure.clone());
+        let started = EventKind::ActivityStarted {
             seq,
             attempt,
             last_failure,
-        });
+        };
+        decision.stimulus(run, started, now)?;
     }
-    events.push(match outcome.ending {
+    let ended = match outcome.ending {
         Ending::Completed(result) => EventKind::ActivityCompleted { seq, result },
         Ending::Failed(failure, retry_state) => EventKind::ActivityFailed {
             seq,
@@ -333,8 +330,8 @@ pub(crate) fn closing_events(
             retry_state,
         },
         Ending::Canceled(details) => EventKind::ActivityCanceled { seq, details },
-    });
-    events
+    };
+    decision.stimulus(run, ended, now)
 }
 
 /// Moves one step and records what follows.

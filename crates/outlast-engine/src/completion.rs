@@ -22,7 +22,9 @@ use outlast_model::post::PostBody;
 use outlast_model::start::UpdateReply;
 use outlast_model::task::{AttemptKind, Notes, TaskAnswer};
 use outlast_model::view::RunRef;
-use outlast_model::{ActivityOptions, Command, EventKind, Fact, Failure, RunId, Timestamp, limits};
+use outlast_model::{
+    ActivityOptions, Command, EventKind, Fact, Failure, RunId, Shared, Timestamp, limits,
+};
 
 use crate::apply::{Error, news};
 use crate::close;
@@ -129,6 +131,7 @@ fn completed(
         )?;
     }
     let mut stopped = Vec::new();
+    decision.expect(commands.len());
     for command in commands {
         carry_out(run, command, &mut buffer, &mut stopped, now, decision)?;
     }
@@ -310,8 +313,8 @@ fn carry_out(
     match command {
         Command::ScheduleActivity(command) => {
             let seq = command.seq;
-            let scheduled = normalise(*command, run);
-            decision.event(run, EventKind::ActivityScheduled(Box::new(scheduled)), now)?;
+            let scheduled = Shared::new(normalise(*command, run));
+            decision.event(run, EventKind::ActivityScheduled(scheduled), now)?;
             run.queued(seq);
             decision.ready.push((AttemptKind::Activity, seq));
         }
@@ -340,7 +343,6 @@ fn carry_out(
                     at: now,
                 },
             )?;
-            run.arm(crate::deadline::Deadline::Step(seq), None);
             decision.ready.push((AttemptKind::Step, seq));
         }
         Command::CancelStep { seq } => cancel_step(run, seq, now, decision)?,

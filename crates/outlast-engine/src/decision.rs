@@ -45,6 +45,11 @@ pub struct Decision {
     pub successor: Option<Box<Successor>>,
 }
 
+/// So many operations fit into the room that every decision has.
+const FEW: usize = 2;
+/// The events of a task, and those of a few operations.
+const USUAL_RECORDS: usize = 8;
+
 impl Decision {
     /// Adds an event at the end of the history. Its time never goes back.
     pub(crate) fn event(
@@ -92,13 +97,29 @@ impl Decision {
         self.posts.push(Post { from, to, body });
     }
 
+    /// Makes room for this many operations: each is recorded when it is asked for and when it is
+    /// handed out, or when it started and how it ended.
+    pub fn expect(&mut self, operations: usize) {
+        if operations > FEW {
+            self.records.reserve(2 * operations);
+        }
+    }
+
     pub(crate) fn effect(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
 
     fn push(&mut self, run: &mut Run, record: Record) -> Result<(), Corrupt> {
         run.evolve(&record)?;
-        self.records.push(record);
+        self.keep(record);
         Ok(())
+    }
+
+    /// Adds a record that the run knows of.
+    pub(crate) fn keep(&mut self, record: Record) {
+        if self.records.capacity() == 0 {
+            self.records.reserve(USUAL_RECORDS);
+        }
+        self.records.push(record);
     }
 }

@@ -17,7 +17,7 @@ use outlast_model::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq, Up
 use outlast_model::job::Job;
 use outlast_model::record::{self, Damaged};
 use outlast_model::task::{AttemptKind, AttemptToken, RunNo};
-use outlast_model::{Event, EventKind, Record, Status, Timestamp, limits};
+use outlast_model::{Event, EventKind, Record, Shared, Status, Timestamp, limits};
 
 use crate::activity::Activity;
 use crate::child::Child;
@@ -73,7 +73,7 @@ pub struct Used {
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Run {
     #[n(0)]
-    started: Box<Started>,
+    started: Shared<Started>,
     #[n(1)]
     start_time: Timestamp,
     #[n(2)]
@@ -86,8 +86,9 @@ pub struct Run {
     last_event_time: Timestamp,
     #[n(6)]
     task: workflow_task::State,
+    /// Boxed: most runs have one or two, and a tree makes room for eleven at once.
     #[n(7)]
-    activities: BTreeMap<Seq, Activity>,
+    activities: BTreeMap<Seq, Box<Activity>>,
     #[n(8)]
     timers: BTreeMap<Seq, Timer>,
     #[n(9)]
@@ -203,14 +204,7 @@ impl Run {
     /// # Errors
     /// [`Corrupt`] when the blobs do not fit together.
     pub fn load(snapshot: Option<&[u8]>, blobs: &[Vec<u8>]) -> Result<Self, Corrupt> {
-        let mut run = match snapshot {
-            Some(bytes) => {
-                let mut run: Self = record::unframe(bytes)?;
-                run.rearm();
-                Some(run)
-            }
-            None => None,
-        };
+        let mut run: Option<Self> = snapshot.map(record::unframe).transpose()?;
         for blob in blobs {
             for record in record::decode(blob)? {
                 match (&mut run, &record) {
@@ -222,7 +216,9 @@ impl Run {
                 }
             }
         }
-        run.ok_or_else(|| out_of_place("end", "a run has at least one record"))
+        let mut run = run.ok_or_else(|| out_of_place("end", "a run has at least one record"))?;
+        run.rearm();
+        Ok(run)
     }
 
     /// Its state as bytes: a cache of the fold.
@@ -310,7 +306,7 @@ impl Run {
 
     /// Open activities.
     pub fn activities(&self) -> impl Iterator<Item = (Seq, &Activity)> {
-        self.activities.iter().map(|(seq, a)| (*seq, a))
+        self.activities.iter().map(|(seq, a)| (*seq, &**a))
     }
 
     /// Open timers.
@@ -325,7 +321,7 @@ impl Run {
 
     /// One open activity.
     pub fn activity(&self, seq: Seq) -> Option<&Activity> {
-        self.activities.get(&seq)
+        self.activities.get(&seq).map(|activity| &**activity)
     }
 
     /// One open step.
@@ -427,15 +423,12 @@ impl Run {
 
     /// An activity was told to wait for a slot: its due time is behind it.
     pub(crate) fn queued(&mut self, seq: Seq) {
-        let time = self
-            .activities
-            .get(&seq)
-            .and_then(Activity::deadline_in_queue);
+        let time = self.activity(seq).and_then(Activity::deadline_in_queue);
         self.deadlines.set(Deadline::Activity(seq), time);
     }
 
     fn arm_activity(&mut self, seq: Seq) {
-        let time = self.activities.get(&seq).and_then(Activity::deadline);
+        let time = self.activity(seq).and_then(Activity::deadline);
         self.deadlines.set(Deadline::Activity(seq), time);
     }
 

@@ -1,12 +1,10 @@
 //! The beginning of a run: whether it may start at all, and its first records.
 
-use alloc::boxed::Box;
-
 use outlast_model::event::Started;
 use outlast_model::id::{Attempt, RequestId, RunId};
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest};
-use outlast_model::{Event, EventKind, Record, Refusal, Status, Timestamp};
+use outlast_model::{Event, EventKind, Record, Refusal, Shared, Status, Timestamp};
 
 use crate::decision::Decision;
 use crate::run::{Corrupt, Run};
@@ -86,11 +84,11 @@ pub fn begin(request: StartRequest, now: Timestamp) -> Result<(Run, Decision), C
     let first = Event {
         id: outlast_model::EventId(1),
         time: now,
-        kind: EventKind::Started(Box::new(started)),
+        kind: EventKind::Started(Shared::new(started)),
     };
     let mut run = Run::from_first(&first)?;
     let mut decision = Decision::default();
-    decision.records.push(Record::Event(first));
+    decision.keep(Record::Event(first));
     decision.event(
         &mut run,
         EventKind::TaskScheduled {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use outlast_model::command::ContinueAsNew;
 use outlast_model::event::{ContinuedAsNew, Started, UpdateEvent};
 use outlast_model::id::{Attempt, EventId, Seq};
-use outlast_model::{Event, EventKind, Fact, Record, RunId, Timestamp};
+use outlast_model::{Event, EventKind, Fact, Record, RunId, Shared, Timestamp};
 
 use crate::apply::Error;
 use crate::close;
@@ -88,7 +88,7 @@ fn begin(
     let first = Event {
         id: EventId(1),
         time: now,
-        kind: EventKind::Started(Box::new(started)),
+        kind: EventKind::Started(Shared::new(started)),
     };
     let mut run = Run::from_first(&first)?;
     let mut decision = Decision::default();

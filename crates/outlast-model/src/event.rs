@@ -20,6 +20,7 @@ use crate::id::{
 use crate::job::Resolution;
 use crate::options::{ActivityOptions, ChildOptions};
 use crate::payload::Payload;
+use crate::shared::Shared;
 use crate::time::Timestamp;
 use crate::view::RunRef;
 
@@ -503,7 +504,7 @@ pub struct ContinuedAsNew {
 pub enum EventKind {
     /// The run began.
     #[n(1)]
-    Started(#[n(0)] Box<Started>),
+    Started(#[n(0)] Shared<Started>),
     /// It returned a result.
     #[n(2)]
     Completed {
@@ -546,7 +547,7 @@ pub enum EventKind {
     },
     /// An activity was asked for.
     #[n(10)]
-    ActivityScheduled(#[n(0)] Box<ActivityScheduled>),
+    ActivityScheduled(#[n(0)] Shared<ActivityScheduled>),
     /// The attempt that gave the outcome; written with it.
     #[n(11)]
     ActivityStarted {

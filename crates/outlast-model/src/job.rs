@@ -13,6 +13,7 @@ use crate::event::{
 use crate::failure::{Failure, FailureKind, RetryState, TimeoutKind};
 use crate::id::{PatchId, RunId, Seq, SignalName};
 use crate::payload::Payload;
+use crate::shared::Shared;
 use crate::time::Timestamp;
 
 /// News for workflow code, applied together before any of it runs.
@@ -35,7 +36,7 @@ pub struct Activation {
 pub enum Job {
     /// Create the instance. Comes first.
     #[n(0)]
-    Initialize(#[n(0)] Box<Started>),
+    Initialize(#[n(0)] Shared<Started>),
     /// A message.
     #[n(1)]
     Signal {

@@ -28,6 +28,7 @@ pub mod post;
 pub mod promise;
 pub mod record;
 pub mod refusal;
+pub mod shared;
 pub mod start;
 pub mod status;
 pub mod task;
@@ -51,5 +52,6 @@ pub use options::{
 pub use payload::Payload;
 pub use record::{Fact, Record};
 pub use refusal::Refusal;
+pub use shared::Shared;
 pub use status::Status;
 pub use time::Timestamp;

@@ -12,7 +12,8 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use minicbor::{Decode, Encode};
+use minicbor::encode::{Error, Write};
+use minicbor::{Decode, Encode, Encoder};
 
 use crate::event::{Event, EventKind, Site, TaskFailedCause};
 use crate::failure::Failure;
@@ -256,10 +257,30 @@ struct BodyRef<'a> {
     #[n(1)]
     time: Timestamp,
     #[n(2)]
-    items: Vec<ItemRef<'a>>,
+    items: ItemRefs<'a>,
+}
+
+/// Records and the time that theirs are distances from: the same bytes as a list of [`Item`]s.
+struct ItemRefs<'a>(&'a [Record], Timestamp);
+
+impl<C> Encode<C> for ItemRefs<'_> {
+    fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), Error<W::Error>> {
+        let Self(records, from) = self;
+        e.array(records.len() as u64)?;
+        for record in *records {
+            let item = match record {
+                Record::Event(e) => ItemRef::Event(e.time.0.saturating_sub(from.0), &e.kind),
+                Record::Fact(f) => ItemRef::Fact(f),
+            };
+            item.encode(e, ctx)?;
+        }
+        Ok(())
+    }
 }
 
 const HEADER: usize = 5;
+/// A guess, so that a blob does not grow by copying: a record with a small payload has less.
+const RECORD_BYTES: usize = 80;
 
 /// Encodes the records of one commit.
 pub fn encode(records: &[Record]) -> Vec<u8> {
@@ -268,18 +289,12 @@ pub fn encode(records: &[Record]) -> Vec<u8> {
         Record::Fact(_) => None,
     });
     let (first_event, time) = first.map_or((EventId(0), Timestamp(0)), |e| (e.id, e.time));
-    let items = records
-        .iter()
-        .map(|r| match r {
-            Record::Event(e) => ItemRef::Event(e.time.0.saturating_sub(time.0), &e.kind),
-            Record::Fact(f) => ItemRef::Fact(f),
-        })
-        .collect();
-    frame(&BodyRef {
+    let body = BodyRef {
         first_event,
         time,
-        items,
-    })
+        items: ItemRefs(records, time),
+    };
+    framed(&body, records.len() * RECORD_BYTES)
 }
 
 /// Decodes the records of one commit.
@@ -310,7 +325,11 @@ pub fn decode(blob: &[u8]) -> Result<Vec<Record>, Damaged> {
 
 /// Wraps any versioned value as a checked blob: commits, snapshots.
 pub fn frame<T: Encode<()>>(body: &T) -> Vec<u8> {
-    let mut blob = Vec::with_capacity(256);
+    framed(body, 256)
+}
+
+fn framed<T: Encode<()>>(body: &T, bytes: usize) -> Vec<u8> {
+    let mut blob = Vec::with_capacity(HEADER + bytes);
     blob.extend_from_slice(&[VERSION, 0, 0, 0, 0]);
     // Writing to a growing vector cannot fail: its error type has no values.
     let written = minicbor::encode(body, &mut blob);

@@ -28,6 +28,7 @@ use crate::patch::Announcement;
 use crate::program::{
     AnySignalHandler, HandlerEnd, QueryHandler, SignalHandler, StateView, StepCode, UpdateHandler,
 };
+use crate::random::Random;
 use crate::scoped::Scoped;
 use crate::shared::{Place, Shared, site};
 use crate::slab::{self, Address, Presence};
@@ -352,7 +353,7 @@ impl Context {
     pub fn random(self) -> u64 {
         let shared = self.shared();
         shared.assert_writable("a random number");
-        shared.random.borrow_mut().draw()
+        shared.draw(Random::draw)
     }
 
     /// The bits of a version 4 UUID, the same on every replay.
@@ -360,7 +361,7 @@ impl Context {
     pub fn uuid(self) -> u128 {
         let shared = self.shared();
         shared.assert_writable("a random number");
-        shared.random.borrow_mut().uuid()
+        shared.draw(Random::uuid)
     }
 
     /// The user's id.

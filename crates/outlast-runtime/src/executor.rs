@@ -105,7 +105,8 @@ impl Task {
 /// All tasks of an instance.
 #[derive(Default)]
 pub(crate) struct Executor {
-    pub(crate) tasks: BTreeMap<TaskId, Task>,
+    /// Boxed: most instances have one, and a tree makes room for eleven at once.
+    pub(crate) tasks: BTreeMap<TaskId, Box<Task>>,
 }
 
 impl Executor {
@@ -131,7 +132,7 @@ impl Executor {
         scope: Rc<Node>,
     ) -> &mut Task {
         let waker = Waker::from(Arc::clone(&wake));
-        self.tasks.entry(id).or_insert(Task {
+        let task = Task {
             name,
             last_call: None,
             end: HandlerEnd::default(),
@@ -139,7 +140,8 @@ impl Executor {
             scope,
             wake,
             waker,
-        })
+        };
+        self.tasks.entry(id).or_insert(Box::new(task))
     }
 
     /// Adds the task of a handler: its code runs when it is polled.
@@ -235,7 +237,7 @@ impl Executor {
             body,
             scope,
             ..
-        } = task;
+        } = *task;
         let _polling = Entry::new(shared.address, Presence::Polling);
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(body)));
         dropped.map_err(|payload| {
@@ -262,19 +264,21 @@ impl Executor {
 
     /// Whether this task is a branch that ends with main.
     pub(crate) fn is_of_main(&self, id: TaskId) -> bool {
-        self.tasks.get(&id).is_some_and(Task::is_of_main)
+        self.tasks.get(&id).is_some_and(|task| task.is_of_main())
     }
 
     /// Handlers that wait, and what becomes of them.
     pub(crate) fn handlers(&self) -> impl Iterator<Item = (&Task, HandlerEnd)> {
         let handlers = self.tasks.values().filter(|task| task.body.is_handler());
-        handlers.map(|task| (task, task.end))
+        handlers.map(|task| (&**task, task.end))
     }
 
     /// Branches that nobody has asked to stop.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &Task> {
         let branches = self.tasks.values().filter(|task| task.body.is_branch());
-        branches.filter(|task| !task.scope.cuts_operations())
+        branches
+            .map(|task| &**task)
+            .filter(|task| !task.scope.cuts_operations())
     }
 
     /// Drops everything, in order of creation; a destructor that panics stops nobody.

@@ -74,7 +74,8 @@ pub(crate) struct Shared {
     pub(crate) workflow_id: WorkflowId,
     pub(crate) run_id: RunId,
     pub(crate) header: Cell<Header>,
-    pub(crate) random: RefCell<Random>,
+    /// Made when it is first used: few runs ever draw a number.
+    random: RefCell<Option<Random>>,
     pub(crate) bell: Arc<Bell>,
 
     pub(crate) commands: Cell<Commands>,
@@ -126,7 +127,7 @@ impl Shared {
             workflow_id: started.workflow_id.clone(),
             run_id: started.run_id,
             header: Cell::default(),
-            random: RefCell::new(Random::of_run(started.run_id)),
+            random: RefCell::new(None),
             bell: Arc::new(Bell::new(started.run_id, Arc::clone(foreign))),
             commands: Cell::new(Commands::On),
             outgoing: RefCell::default(),
@@ -171,6 +172,12 @@ impl Shared {
     /// Whether nothing has happened since the last slice.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.ready.borrow().is_empty() && self.outgoing.borrow().is_empty()
+    }
+
+    /// Draws from the generator of the run.
+    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Random) -> T) -> T {
+        let mut random = self.random.borrow_mut();
+        draw(random.get_or_insert_with(|| Random::of_run(self.run_id)))
     }
 
     /// Code of a task begins to run.

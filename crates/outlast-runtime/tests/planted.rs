@@ -3,7 +3,9 @@
 
 use outlast_model::event::Started;
 use outlast_model::planted::{Bug, plant};
-use outlast_model::{Activation, Command, Failure, Job, Payload, RunId, SignalName, Timestamp};
+use outlast_model::{
+    Activation, Command, Failure, Job, Payload, RunId, Shared, SignalName, Timestamp,
+};
 use outlast_runtime::{Context, Instance, MainFuture, MainOutcome, Program, Unwatched};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +44,7 @@ fn start() -> Instance {
         first_run_id: None,
         continued_from: None,
     };
-    let mut first = activation(vec![Job::Initialize(Box::new(started))]);
+    let mut first = activation(vec![Job::Initialize(Shared::new(started))]);
     first.is_replaying = true;
     let foreign: outlast_runtime::ForeignWake = Arc::new(|_| ());
     let (instance, commands) =

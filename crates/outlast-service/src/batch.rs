@@ -30,6 +30,16 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// An empty one with room for as much as this one has: batches follow each other alike.
+    pub fn like(other: &Self) -> Self {
+        Self {
+            commits: Vec::with_capacity(other.commits.len()),
+            effects: Vec::with_capacity(other.effects.len()),
+            acks: Vec::with_capacity(other.acks.len()),
+            ..Self::default()
+        }
+    }
+
     /// Whether there is nothing to write and nobody to tell.
     pub fn is_empty(&self) -> bool {
         self.commits.is_empty()

@@ -80,7 +80,7 @@ pub(crate) fn start_request_id(store: &dyn Store, no: RunNo) -> Result<Option<Re
     let events = recall(store, no).map_err(|e| unavailable(&e))?;
     Ok(events.into_iter().next().and_then(|first| {
         if let EventKind::Started(started) = first.kind {
-            started.request_id
+            started.request_id.clone()
         } else {
             None
         }

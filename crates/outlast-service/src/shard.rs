@@ -238,7 +238,8 @@ impl Shard {
         if self.batch.is_empty() {
             return None;
         }
-        let mut batch = std::mem::take(&mut self.batch);
+        let next = Batch::like(&self.batch);
+        let mut batch = std::mem::replace(&mut self.batch, next);
         batch.generation = self.generation;
         Some(batch)
     }

@@ -31,7 +31,7 @@ fn activity(state: State) -> Activity {
     };
     Activity {
         state,
-        ..Activity::new(Box::new(scheduled), Timestamp(0))
+        ..Activity::new(Shared::new(scheduled), Timestamp(0))
     }
 }
 

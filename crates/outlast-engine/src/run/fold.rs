@@ -73,9 +73,9 @@ impl Run {
             EventKind::ActivityScheduled(scheduled) => {
                 let seq = scheduled.seq;
                 self.used.activity = self.used.activity.max(seq);
-                self.activities
-                    .insert(seq, Activity::new(scheduled.clone(), time));
-                self.arm_activity(seq);
+                let activity = Activity::new(scheduled.clone(), time);
+                // Not armed: its first attempt is asked for at once, or by whoever loads the run.
+                self.activities.insert(seq, Box::new(activity));
                 Ok(())
             }
             EventKind::ActivityStarted { .. } => Ok(()),
@@ -148,8 +148,8 @@ impl Run {
                     site,
                     state,
                 };
+                // Not armed, like an activity.
                 self.steps.insert(*seq, step);
-                self.deadlines.set(Deadline::Step(*seq), Some(*at));
                 Ok(())
             }
             Fact::StepStarted {
@@ -418,6 +418,7 @@ impl Run {
     fn activity_mut(&mut self, seq: Seq, record: &str) -> Result<&mut Activity, Corrupt> {
         self.activities
             .get_mut(&seq)
+            .map(|activity| &mut **activity)
             .ok_or_else(|| out_of_place(record, "there is no such activity"))
     }
 

@@ -9,7 +9,7 @@ use outlast_model::failure::RetryState;
 use outlast_model::payload::Encoding;
 use outlast_model::{
     ActivityOptions, Attempt, CancelMode, Epoch, Event, EventId, EventKind, Fact, Failure,
-    FailureKind, Incarnation, Payload, Record, Resolution, RetryPolicy, Seq, StepOptions,
+    FailureKind, Incarnation, Payload, Record, Resolution, RetryPolicy, Seq, Shared, StepOptions,
     TimeoutKind, Timestamp,
 };
 use proptest::collection::{btree_map, vec};
@@ -61,7 +61,7 @@ fn kind() -> BoxedStrategy<EventKind> {
 
 fn run_kind() -> BoxedStrategy<EventKind> {
     prop_oneof![
-        started().prop_map(|started| EventKind::Started(Box::new(started))),
+        started().prop_map(|started| EventKind::Started(Shared::new(started))),
         payload().prop_map(|result| EventKind::Completed { result }),
         failure().prop_map(|failure| EventKind::Failed { failure }),
         Just(EventKind::TimedOut),
@@ -112,7 +112,7 @@ fn activity_kind() -> BoxedStrategy<EventKind> {
     prop_oneof![
         (seq(), text(), payload(), options(), site()).prop_map(
             |(seq, name, input, options, site)| {
-                EventKind::ActivityScheduled(Box::new(ActivityScheduled {
+                EventKind::ActivityScheduled(Shared::new(ActivityScheduled {
                     seq,
                     activity_type: name.as_str().into(),
                     queue: name.as_str().into(),

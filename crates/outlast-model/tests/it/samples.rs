@@ -12,7 +12,7 @@ use outlast_model::failure::RetryState;
 use outlast_model::payload::Encoding;
 use outlast_model::{
     ActivityOptions, Attempt, CancelMode, Epoch, Event, EventId, EventKind, Fact, Failure,
-    FailureKind, Incarnation, Payload, Resolution, RetryPolicy, RunId, Seq, StepOptions,
+    FailureKind, Incarnation, Payload, Resolution, RetryPolicy, RunId, Seq, Shared, StepOptions,
     TimeoutKind, Timestamp,
 };
 
@@ -87,7 +87,7 @@ pub(crate) fn run_id(number: u128) -> RunId {
 }
 
 pub(crate) fn started() -> EventKind {
-    EventKind::Started(Box::new(start()))
+    EventKind::Started(Shared::new(start()))
 }
 
 pub(crate) fn retry_policy() -> RetryPolicy {
@@ -101,7 +101,7 @@ pub(crate) fn retry_policy() -> RetryPolicy {
 }
 
 pub(crate) fn activity_scheduled(seq: u32) -> EventKind {
-    EventKind::ActivityScheduled(Box::new(ActivityScheduled {
+    EventKind::ActivityScheduled(Shared::new(ActivityScheduled {
         seq: Seq(seq),
         activity_type: "charge".into(),
         queue: "payments".into(),

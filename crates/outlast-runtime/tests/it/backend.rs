@@ -15,7 +15,7 @@ use outlast_model::task::{Notes, Query, RunNo, TaskAnswer, TaskToken, WorkflowTa
 use outlast_model::view::RunRef;
 use outlast_model::{
     Activation, Attempt, Command, Epoch, Event, EventId, EventKind, Failure, Job, Payload,
-    Resolution, RunId, Seq, StepName, Timestamp, UpdateId,
+    Resolution, RunId, Seq, Shared, StepName, Timestamp, UpdateId,
 };
 use outlast_runtime::{
     ForeignWake, Instance, ReplayChecks, SliceWatch, TaskFailure, Unwatched, replay, run_task,
@@ -86,7 +86,7 @@ impl Backend {
             answers: Vec::new(),
             notes: Notes::default(),
         };
-        backend.stimulus(EventKind::Started(Box::new(Started {
+        backend.stimulus(EventKind::Started(Shared::new(Started {
             workflow_id: "w".into(),
             run_id: RUN,
             workflow_type: "flow".into(),
@@ -393,14 +393,16 @@ impl Backend {
             Command::ScheduleActivity(c) => {
                 let open = self.activities.insert(c.seq, c.activity_type.to_string());
                 assert!(open.is_none(), "numbers are used once");
-                self.write(EventKind::ActivityScheduled(Box::new(ActivityScheduled {
-                    seq: c.seq,
-                    activity_type: c.activity_type,
-                    queue: c.options.queue.clone().unwrap_or("q".into()),
-                    input: c.input,
-                    options: c.options,
-                    site: c.site,
-                })));
+                self.write(EventKind::ActivityScheduled(Shared::new(
+                    ActivityScheduled {
+                        seq: c.seq,
+                        activity_type: c.activity_type,
+                        queue: c.options.queue.clone().unwrap_or("q".into()),
+                        input: c.input,
+                        options: c.options,
+                        site: c.site,
+                    },
+                )));
             }
             Command::RequestCancelActivity { seq } => {
                 assert!(self.activities.contains_key(&seq), "activity {seq} is open");

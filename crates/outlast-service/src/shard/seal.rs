@@ -43,8 +43,10 @@ impl Shard {
     }
 
     pub(super) fn commit_of(&mut self, entry: &mut Entry, now: Timestamp) -> Commit {
-        let mut records: Vec<Record> = std::mem::take(&mut entry.lazy);
-        records.append(&mut entry.decision.records);
+        let mut records: Vec<Record> = std::mem::take(&mut entry.decision.records);
+        if !entry.lazy.is_empty() {
+            records.splice(..0, entry.lazy.drain(..));
+        }
         let blob = record::encode(&records);
         let id = self.parts.numbers.next_commit();
         let state = &mut entry.row.state;

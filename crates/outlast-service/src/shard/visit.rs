@@ -126,6 +126,7 @@ impl Shard {
         let mut room = MAIL_BYTES;
         let mut left = limits::UNCOMMITTED_STIMULI;
         let is_fast = self.is_fast(entry);
+        entry.decision.expect(entry.mailbox.len());
         while room > 0
             && left > 0
             && let Some(letter) = entry.mailbox.pop_front()

@@ -7,8 +7,8 @@ use outlast_model::failure::RetryState;
 use outlast_model::id::Epoch;
 use outlast_model::task::{RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::{
-    Activation, Command, Failure, Job, Payload, QueueName, Resolution, RunId, Seq, SignalName,
-    Timestamp, WorkflowId, WorkflowType,
+    Activation, Command, Failure, Job, Payload, QueueName, Resolution, RunId, Seq, Shared,
+    SignalName, Timestamp, WorkflowId, WorkflowType,
 };
 use outlast_runtime::{ForeignWake, Instance, ReplayChecks, StepCode, Unwatched, run_task};
 use serde::Serialize;
@@ -55,7 +55,7 @@ impl Play {
             commands: Vec::new(),
             failure: None,
         };
-        play.tell(vec![Job::Initialize(Box::new(started))]);
+        play.tell(vec![Job::Initialize(Shared::new(started))]);
         play
     }
 

@@ -12,7 +12,7 @@ use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
     ChildCancel, ChildOptions, EventId, EventKind, Failure, FailureKind, ParentClose, RunId, Seq,
-    WorkflowId,
+    Shared, WorkflowId,
 };
 
 use super::{deep_failure, json, run_id, site, start};
@@ -28,7 +28,7 @@ fn parent() -> Parent {
 
 /// A run that is somebody's child and continues another one.
 pub(crate) fn continued_child() -> EventKind {
-    EventKind::Started(Box::new(Started {
+    EventKind::Started(Shared::new(Started {
         parent: Some(Box::new(parent())),
         first_run_id: Some(run_id(7)),
         continued_from: Some(run_id(8)),

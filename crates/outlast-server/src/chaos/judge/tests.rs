@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outlast_model::event::{ActivityScheduled, Site, Started, StepRecorded};
-use outlast_model::{Attempt, EventId, EventKind, Payload, Resolution, Seq, Timestamp};
+use outlast_model::{Attempt, EventId, EventKind, Payload, Resolution, Seq, Shared, Timestamp};
 
 use super::*;
 use crate::chaos::record::{Answer, Call, ChildNo, Effect, LedgerSeq, Record, ReqNo, Request};
@@ -89,7 +89,7 @@ fn encode(value: &impl serde::Serialize) -> Payload {
 }
 
 fn started() -> EventKind {
-    EventKind::Started(Box::new(Started {
+    EventKind::Started(Shared::new(Started {
         workflow_id: TRIP.into(),
         run_id: Default::default(),
         workflow_type: "Trip".into(),
@@ -104,7 +104,7 @@ fn started() -> EventKind {
 }
 
 fn scheduled(seq: u32, name: &str, input: Payload) -> EventKind {
-    EventKind::ActivityScheduled(Box::new(ActivityScheduled {
+    EventKind::ActivityScheduled(Shared::new(ActivityScheduled {
         seq: Seq(seq),
         activity_type: name.into(),
         queue: "default".into(),
