@@ -450,11 +450,12 @@ fn answer_updates(run: &Run, input: &mut Input) {
     else {
         return;
     };
-    commands.retain(|command| match command {
-        Command::CompleteUpdate { id, .. } => run
-            .update(id)
-            .is_some_and(|update| update.state == outlast_engine::update::State::Accepted),
-        _ => true,
+    commands.retain(|command| {
+        let Command::CompleteUpdate { id, .. } = command else {
+            return true;
+        };
+        run.update(id)
+            .is_some_and(|update| update.state == outlast_engine::update::State::Accepted)
     });
     let mut number = 0;
     for job in run.unseen() {
