@@ -315,10 +315,13 @@ impl Context {
         shared.wait_until(predicate, place)
     }
 
-    /// Waits until somebody inside the run releases it.
-    #[track_caller]
-    pub fn wait(self) -> Wait {
-        let (shared, place) = self.call();
+    /// Waits until somebody inside the run releases it. The place is that of the wait, for
+    /// people.
+    ///
+    /// # Panics
+    /// Outside of the code of the run, and where code may only read.
+    pub fn wait(self, place: &'static Location<'static>) -> Wait {
+        let shared = self.call_at(place);
         let cell = WaitCell::new(shared.next_wait(), place, &shared.scope.borrow());
         Wait::new(shared, cell)
     }
@@ -416,14 +419,18 @@ impl Context {
     #[track_caller]
     fn call(self) -> (Rc<Shared>, Place) {
         let place = Location::caller();
+        (self.call_at(place), place)
+    }
+
+    fn call_at(self, place: Place) -> Rc<Shared> {
         let shared = self.shared();
         assert!(
             slab::is_entered(self.address),
             "a durable call at {place} was made outside of the code of its own workflow"
         );
-        shared.assert_writable("a durable call");
+        shared.assert_writable_at("a durable call", place);
         shared.last_call.set(Some(place));
-        (shared, place)
+        shared
     }
 }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use outlast_model::Failure;
 
 use crate::failure::panic_text;
-use crate::shared::Shared;
+use crate::shared::{Place, Shared};
 
 /// Who only reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,12 @@ impl Shared {
     /// Under a read-only guard.
     #[track_caller]
     pub(crate) fn assert_writable(&self, what: &str) {
+        self.assert_writable_at(what, Location::caller());
+    }
+
+    /// For a change that was asked for at this place.
+    pub(crate) fn assert_writable_at(&self, what: &str, place: Place) {
         if let Some(reader) = self.reader.get() {
-            let place = Location::caller();
             panic!(
                 "{what} at {place} was made in {reader}, which may only read: do it in main, a branch or a handler"
             );

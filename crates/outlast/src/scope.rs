@@ -59,3 +59,6 @@ pub(crate) fn run<R: Ending, F: AsyncFnOnce(Scope) -> R>(
     });
     async { scoped.await.map_err(observe::<R::Error>) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,3 +120,6 @@ impl fmt::Debug for WaitUntil {
         f.debug_tuple("WaitUntil").field(&self.wait).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,6 +108,15 @@ impl Play {
         }])
     }
 
+    /// Several results in one task.
+    pub(crate) fn activities(&mut self, results: impl Iterator<Item = (u32, u32)>) -> &mut Self {
+        let jobs = results.map(|(seq, result)| Job::ResolveActivity {
+            seq: Seq(seq),
+            resolution: Resolution::Completed(payload(result)),
+        });
+        self.tell(jobs.collect())
+    }
+
     pub(crate) fn activity_fails(&mut self, seq: u32, failure: Failure) -> &mut Self {
         let resolution = Resolution::Failed(failure, RetryState::MaximumAttemptsReached);
         self.tell(vec![Job::ResolveActivity {
