@@ -103,6 +103,8 @@ pub struct Summary {
     pub bytes: u64,
     /// When it will look at the clock again.
     pub wake: Option<Timestamp>,
+    /// The first run of its chain, if that is another.
+    pub first_run: Option<RunId>,
 }
 
 /// Everything about one run but its history.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use outlast_model::event::EventKind;
+use outlast_model::event::{ChildEvent, EventKind, ExternalEvent, UpdateEvent};
 use outlast_model::id::{RunId, Version, WorkflowId};
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::post::PostNo;
@@ -344,6 +344,22 @@ fn is_outcome(record: &Record) -> bool {
                 | EventKind::ActivityCanceled { .. }
                 | EventKind::StepRecorded(_)
                 | EventKind::TimerFired { .. }
+                | EventKind::Child(
+                    ChildEvent::StartFailed { .. }
+                        | ChildEvent::Started { .. }
+                        | ChildEvent::Completed { .. }
+                        | ChildEvent::Failed { .. }
+                        | ChildEvent::Canceled { .. }
+                        | ChildEvent::TimedOut { .. }
+                        | ChildEvent::Terminated { .. }
+                )
+                | EventKind::External(
+                    ExternalEvent::CancelFailed { .. }
+                        | ExternalEvent::CancelDelivered { .. }
+                        | ExternalEvent::SignalFailed { .. }
+                        | ExternalEvent::SignalDelivered { .. }
+                )
+                | EventKind::Update(UpdateEvent::Completed { .. })
         ),
         Record::Fact(fact) => matches!(fact, Fact::StepResolved { .. }),
     }

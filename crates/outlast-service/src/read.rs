@@ -210,5 +210,6 @@ pub(crate) fn summary(row: &RunRow) -> Summary {
         events: row.state.events,
         bytes: row.state.bytes,
         wake: row.state.wake,
+        first_run: row.first_run,
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn summary(run: &Summary) -> Value {
         "wake": run.wake.map(|t| t.to_string()),
         "events": run.events,
         "bytes": run.bytes,
+        "first_run_id": run.first_run.map(|id| id.to_string()),
     })
 }
 

@@ -1,7 +1,7 @@
 //! The wrapper for crash tests does what its faults say.
 
 use outlast_model::Timestamp;
-use outlast_model::event::{Event, EventKind};
+use outlast_model::event::{ChildEvent, Event, EventKind, ExternalEvent};
 use outlast_model::id::{EventId, Seq, Version};
 use outlast_model::post::PostNo;
 use outlast_model::record::{self, Record};
@@ -112,8 +112,27 @@ fn a_doubling_store_writes_each_outcome_twice_and_the_service_does_not_notice() 
         .expect("goes on from what was loaded");
 }
 
-fn fired(mut commit: Commit) -> Commit {
-    let kind = EventKind::TimerFired { seq: Seq(1) };
+#[test]
+fn what_comes_back_from_other_runs_is_an_outcome_too() {
+    let seq = Seq(1);
+    for kind in [
+        EventKind::Child(ChildEvent::Terminated { seq }),
+        EventKind::External(ExternalEvent::SignalDelivered { seq }),
+    ] {
+        let (disk, store) = booted();
+        store.lie(Lie::Doubles);
+        let one = start(1, 1, "a");
+        let two = with_event(follow(&one, 2), kind);
+        store.commit(&[one, two]).expect("writes");
+        assert_eq!(disk.history(RunNo(1)).expect("there").len(), 3);
+    }
+}
+
+fn fired(commit: Commit) -> Commit {
+    with_event(commit, EventKind::TimerFired { seq: Seq(1) })
+}
+
+fn with_event(mut commit: Commit, kind: EventKind) -> Commit {
     commit.blob = record::encode(&[Record::Event(Event {
         id: EventId(5),
         time: Timestamp(1),

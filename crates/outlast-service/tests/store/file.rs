@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use outlast_model::record;
 use outlast_model::task::RunNo;
 use outlast_model::view::ListFilter;
-use outlast_service::conformance::{blob, follow, post, run_id, start};
+use outlast_service::conformance::{blob, finish, follow, post, run_id, start};
+use outlast_service::inspect::{Found, Inspector};
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
 use outlast_service::store::{Commit, CommitError, ReadError, Store};
 use rusqlite::Connection;
@@ -272,6 +273,27 @@ fn a_reader_sees_what_a_living_owner_has_committed() {
         reader.check().expect("reads").is_sound(),
         "and without the owner"
     );
+}
+
+#[test]
+fn a_list_shows_which_runs_continue_each_other() {
+    let file = File::new();
+    let store = file.open();
+    let one = start(1, 1, "a");
+    let mut two = start(2, 3, "a");
+    two.row.first_run = Some(run_id(1));
+    two.is_joined = true;
+    store
+        .commit(&[one.clone(), finish(&one, 2), two])
+        .expect("writes");
+    let inspector = Inspector::open(file.path()).expect("opens beside the owner");
+    let runs = inspector.list(&ListFilter::default()).expect("lists");
+    let chain: Vec<_> = runs.iter().map(|run| (run.run_id, run.first_run)).collect();
+    assert_eq!(chain, [(run_id(2), Some(run_id(1))), (run_id(1), None)]);
+    let Ok(Found::One(newest)) = inspector.find("a") else {
+        panic!("{:?}", inspector.find("a"));
+    };
+    assert_eq!(newest.run_id, run_id(2));
 }
 
 #[test]

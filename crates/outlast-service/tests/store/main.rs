@@ -1,5 +1,6 @@
 //! The stores, held to the port's promises, to each other, and to what files can do.
 
+mod broken;
 mod conformance;
 mod cost;
 mod differential;

@@ -33,6 +33,7 @@ fn description(waiting: Vec<Waiting>, cause: Option<TaskFailedCause>) -> Descrip
             events: 3,
             bytes: 100,
             wake: None,
+            first_run: None,
         },
         input: Payload::null(),
         outcome: None,
