@@ -107,6 +107,9 @@ impl Task {
 pub(crate) struct Executor {
     /// Boxed: most instances have one, and a tree makes room for eleven at once.
     pub(crate) tasks: BTreeMap<TaskId, Box<Task>>,
+    /// How many branches there were. Tasks are no measure: an update that was turned away had
+    /// one, and has none in replay.
+    branches: u32,
 }
 
 impl Executor {
@@ -181,7 +184,8 @@ impl Executor {
             place,
         } in shared.spawned.take()
         {
-            let name = format!("branch {} spawned at {}", id.0, site(place));
+            self.branches += 1;
+            let name = format!("branch {} spawned at {}", self.branches, site(place));
             self.insert(id, waker, name, Body::Branch(future), scope);
         }
     }

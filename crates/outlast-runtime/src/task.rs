@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use outlast_model::event::Role;
 use outlast_model::task::{Notes, TaskAnswer, WorkflowTask};
 use outlast_model::{Activation, Command, Event, Failure, Job, Payload};
 
@@ -127,7 +128,8 @@ impl Stage<'_> {
         let answers = asked
             .map(|query| instance.query(query, self.watch))
             .collect();
-        if instance.is_closed() || !instance.is_at_rest() {
+        let is_over = task.history.as_deref().is_some_and(is_over);
+        if is_over || instance.is_closed() || !instance.is_at_rest() {
             self.dismiss(&mut instance);
         } else {
             *slot = Some(instance);
@@ -233,6 +235,14 @@ impl Stage<'_> {
             self.watch.warned(&warning);
         }
     }
+}
+
+/// Whether a run has ended, by its own word or by another's.
+fn is_over(history: &[Event]) -> bool {
+    history.last().is_some_and(|event| match event.kind.role() {
+        Role::Close | Role::ClosingCommand => true,
+        Role::Task | Role::Command | Role::Stimulus => false,
+    })
 }
 
 /// A question came before the code has run for the first time.

@@ -45,7 +45,7 @@ pub(crate) struct Turns<'a> {
     rest: &'a [Event],
     /// News that no turn has seen, with the events that brought it.
     news: Vec<(EventId, Job)>,
-    /// Updates that wait for their acceptance.
+    /// Updates that wait for their acceptance, with the events that brought them.
     admitted: Vec<(EventId, &'a UpdateRequest)>,
     cut: Option<Cut>,
 }
@@ -151,21 +151,23 @@ fn before<T>(list: &mut Vec<(EventId, T)>, cut: EventId) -> Vec<(EventId, T)> {
     std::mem::replace(list, later)
 }
 
-/// An accepted update, as it is told again, and where.
+/// An accepted update, as it is told again, and where: not always at its own event, which may
+/// have been written while the code that had seen it ran on.
 fn update(
     accepted: &UpdateAccepted,
     admitted: &[(EventId, &UpdateRequest)],
 ) -> Option<(EventId, Job)> {
-    let (event, request) = match &accepted.request {
-        Some(request) => (accepted.behind, request),
-        None => *admitted.iter().find(|(_, it)| it.id == accepted.id)?,
+    let waited = || admitted.iter().find(|(_, it)| it.id == accepted.id);
+    let request = match &accepted.request {
+        Some(request) => request,
+        None => waited()?.1,
     };
     let request = request.clone();
     let job = UpdateJob {
         request,
         run_validator: false,
     };
-    Some((event, Job::Update(Box::new(job))))
+    Some((accepted.behind, Job::Update(Box::new(job))))
 }
 
 fn is_command(event: &Event) -> bool {

@@ -51,6 +51,8 @@ pub(crate) struct Backend {
     pub(crate) requests: BTreeMap<CancelOf, ()>,
     /// Updates that are not answered: the request if no event has it, and where they came.
     updates: BTreeMap<UpdateId, (Option<UpdateRequest>, EventId)>,
+    /// How many updates were ever asked.
+    pub(crate) asked: u32,
     /// What became of updates, in short.
     pub(crate) answers: Vec<String>,
     /// What the newest task had to say.
@@ -83,6 +85,7 @@ impl Backend {
             sent: BTreeMap::new(),
             requests: BTreeMap::new(),
             updates: BTreeMap::new(),
+            asked: 0,
             answers: Vec::new(),
             notes: Notes::default(),
         };
@@ -138,6 +141,7 @@ impl Backend {
 
     /// An update that runs at once: its request is in no event of its own.
     pub(crate) fn update(&mut self, id: &str, name: &str, text: &str) -> &mut Self {
+        self.asked += 1;
         let request = request(id, name, text);
         let behind = EventId(self.history.len() as u64);
         self.updates
@@ -149,8 +153,16 @@ impl Backend {
         self
     }
 
+    /// Writes the request of an update that code has seen already.
+    pub(crate) fn write_request(&mut self, id: &str) {
+        let (request, _) = self.updates.get_mut(&id.into()).expect("it waits");
+        let request = Box::new(request.take().expect("it is in no event"));
+        self.write(EventKind::Update(UpdateEvent::Admitted(request)));
+    }
+
     /// An update that has to wait for workflow code.
     pub(crate) fn admit(&mut self, id: &str, name: &str, text: &str) -> &mut Self {
+        self.asked += 1;
         let request = Box::new(request(id, name, text));
         self.stimulus(EventKind::Update(UpdateEvent::Admitted(request)));
         let behind = EventId(self.history.len() as u64);

@@ -8,12 +8,17 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use futures::future::{join_all, select_all};
-use outlast_model::{ActivityOptions, CancelMode, Failure, Payload, Resolution, Seq};
-use outlast_runtime::{Context, MainOutcome, SignalHandler};
+use outlast_model::command::ContinueAsNew;
+use outlast_model::event::{CancelOf, ChildEvent, ExternalEvent, StartFailedCause};
+use outlast_model::task::builtin_query;
+use outlast_model::view::RunRef;
+use outlast_model::{ActivityOptions, CancelMode, ChildCancel, Failure, Payload, Resolution, Seq};
+use outlast_runtime::{Context, HandlerEnd, MainOutcome, Operation, SignalHandler, UpdateHandler};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::backend::{Backend, Cache};
+use crate::children::child;
 use crate::flow::{Flow, Log, act_with, done, sleep, step, word};
 
 #[derive(Clone, Debug)]
@@ -28,6 +33,14 @@ enum Piece {
     /// Asks for an activity, waits for a timer, cancels the activity and waits for it.
     CancelSent(CancelMode),
     Detach,
+    Child(ChildCancel),
+    /// Asks for a child, waits for its start, cancels it and waits for it.
+    CancelStarted(ChildCancel),
+    Tell,
+    Stop,
+    Promise(&'static str),
+    Patch,
+    HandleUpdate(&'static str),
     All(Vec<Piece>),
     First(Vec<Piece>),
     Row(Vec<Piece>),
@@ -41,6 +54,15 @@ fn mode() -> impl Strategy<Value = CancelMode> {
         Just(CancelMode::Try),
         Just(CancelMode::Wait),
         Just(CancelMode::Abandon)
+    ]
+}
+
+fn child_mode() -> impl Strategy<Value = ChildCancel> {
+    prop_oneof![
+        Just(ChildCancel::Abandon),
+        Just(ChildCancel::Try),
+        Just(ChildCancel::Wait),
+        Just(ChildCancel::RequestOnly)
     ]
 }
 
@@ -59,6 +81,13 @@ fn piece() -> impl Strategy<Value = Piece> {
         1 => Just(Piece::Random),
         2 => mode().prop_map(Piece::CancelSent),
         1 => Just(Piece::Detach),
+        3 => child_mode().prop_map(Piece::Child),
+        2 => child_mode().prop_map(Piece::CancelStarted),
+        1 => Just(Piece::Tell),
+        1 => Just(Piece::Stop),
+        2 => name().prop_map(Piece::Promise),
+        1 => Just(Piece::Patch),
+        2 => name().prop_map(Piece::HandleUpdate),
     ];
     leaf.prop_recursive(3, 24, 4, |inner| {
         let several = vec(inner, 1..4);
@@ -97,6 +126,21 @@ fn run(ctx: Context, log: Log, piece: Piece) -> Running {
                 log.note(word(&call.await));
             }
             Piece::Detach => act_with(ctx, "d", CancelMode::Try).detach(),
+            Piece::Child(mode) => log.note(word(&child(ctx, mode).await)),
+            Piece::CancelStarted(mode) => {
+                let child = child(ctx, mode);
+                log.note(format!("{:?}", child.started().await.is_ok()));
+                child.cancel();
+                log.note(word(&child.await));
+            }
+            Piece::Tell => log.note(word(&say(ctx).await)),
+            Piece::Stop => {
+                let target = RunRef::newest("other".into());
+                log.note(word(&ctx.cancel_external(target, "enough").await));
+            }
+            Piece::Promise(name) => log.note(word(&ctx.promise(name.into()).await)),
+            Piece::Patch => log.note(format!("patched {}", ctx.patched("p".into()))),
+            Piece::HandleUpdate(name) => handle_update(ctx, &log, name),
             Piece::All(pieces) => {
                 join_all(pieces.into_iter().map(|p| run(ctx, log.clone(), p))).await;
             }
@@ -141,6 +185,32 @@ fn handle(ctx: Context, log: &Log, name: &'static str) {
     ctx.on_signal(name.into(), handler);
 }
 
+fn say(ctx: Context) -> Operation {
+    let target = RunRef::newest("other".into());
+    ctx.signal_external(target, "hello".into(), Payload::null())
+}
+
+/// Turns away every other update; the others sleep first.
+fn handle_update(ctx: Context, log: &Log, name: &'static str) {
+    let log = log.clone();
+    let handler = UpdateHandler {
+        validator: Some(Rc::new(|_, request| {
+            let is_welcome = request.input.size() % 2 == 0;
+            let refused = || Failure::application("test", "no");
+            is_welcome.then_some(()).ok_or_else(refused)
+        })),
+        code: Rc::new(move |ctx, request| {
+            let log = log.clone();
+            Box::pin(async move {
+                log.note(format!("{} {}", request.id, word(&sleep(ctx, 1).await)));
+                Ok(request.input)
+            })
+        }),
+        end: HandlerEnd::default(),
+    };
+    ctx.on_update(name.into(), handler);
+}
+
 /// Main: all pieces, then a signal that somebody will send, then the end.
 fn flow(pieces: &[Piece], ending: u8) -> Flow {
     let pieces = pieces.to_vec();
@@ -152,7 +222,14 @@ fn flow(pieces: &[Piece], ending: u8) -> Flow {
             match ending {
                 0 => done(),
                 1 => MainOutcome::Canceled,
-                2.. => MainOutcome::Failed(Failure::application("test", "end")),
+                2 => MainOutcome::Failed(Failure::application("test", "end")),
+                3.. => MainOutcome::ContinueAsNew(Box::new(ContinueAsNew {
+                    workflow_type: None,
+                    queue: None,
+                    input: Payload::null(),
+                    run_timeout: None,
+                    signals: Vec::new(),
+                })),
             }
         }
     })
@@ -160,9 +237,9 @@ fn flow(pieces: &[Piece], ending: u8) -> Flow {
 
 /// One piece of news, chosen among what is open.
 fn tell(backend: &mut Backend, choice: u8) {
-    let pick = usize::from(choice / 8);
+    let pick = usize::from(choice / 16);
     let nth = |seqs: Vec<Seq>| seqs.get(pick % seqs.len().max(1)).map(|seq| seq.0);
-    match choice % 8 {
+    match choice % 16 {
         0 | 1 => {
             if let Some(seq) = nth(backend.activities.keys().copied().collect()) {
                 backend.complete(seq, "r");
@@ -188,11 +265,48 @@ fn tell(backend: &mut Backend, choice: u8) {
             }
         }
         6 => drop(backend.signal(["x", "y", "end"][pick % 3], "m").has_news()),
-        7.. => {
+        7 => {
             if pick == 0 {
                 backend.cancel();
             }
         }
+        8 | 9 => {
+            if let Some(seq) = nth(backend.children.keys().copied().collect()) {
+                tell_of_child(backend, seq, pick);
+            }
+        }
+        10 => {
+            if let Some(seq) = nth(backend.sent.keys().copied().collect()) {
+                backend.external(ExternalEvent::SignalDelivered { seq: Seq(seq) });
+            }
+        }
+        11 | 12 => {
+            let requests: Vec<CancelOf> = backend.requests.keys().copied().collect();
+            if let Some(of) = requests.get(pick % requests.len().max(1)).copied() {
+                backend.external(ExternalEvent::CancelDelivered { of });
+            }
+        }
+        13 => drop(backend.settle(["x", "y"][pick % 2], "1").has_news()),
+        14.. => {
+            let (id, name) = (format!("u{}", backend.asked), ["x", "y"][pick % 2]);
+            if choice % 16 == 14 {
+                backend.update(&id, name, ["", "1"][pick / 2 % 2]);
+            } else {
+                backend.admit(&id, name, ["", "1"][pick / 2 % 2]);
+            }
+        }
+    }
+}
+
+fn tell_of_child(backend: &mut Backend, seq: u32, pick: usize) {
+    let is_started = backend.children[&Seq(seq)];
+    if is_started {
+        backend.child_completed(seq, "c");
+    } else if pick.is_multiple_of(4) {
+        let (seq, cause) = (Seq(seq), StartFailedCause::AlreadyExists);
+        backend.child(ChildEvent::StartFailed { seq, cause });
+    } else {
+        backend.child_started(seq);
     }
 }
 
@@ -217,7 +331,7 @@ proptest! {
     #[test]
     fn live_is_replay_is_evicted(
         pieces in vec(piece(), 1..5),
-        ending in 0_u8..3,
+        ending in 0_u8..4,
         news in vec(vec(any::<u8>(), 1..4), 1..40),
     ) {
         let mut live = Backend::shared(Rc::new(flow(&pieces, ending)), Cache::Keep);
@@ -230,6 +344,10 @@ proptest! {
         prop_assert_eq!(evicted.failure(), "");
         prop_assert_eq!(&live.history, &evicted.history);
         prop_assert_eq!(&log, &evicted.log());
+        prop_assert_eq!(&live.answers, &evicted.answers);
+        for question in [builtin_query::STACK, builtin_query::HANDLERS] {
+            prop_assert_eq!(live.query(question, ""), evicted.query(question, ""));
+        }
 
         live.instance = None;
         drop(live.replayed().expect("replays"));

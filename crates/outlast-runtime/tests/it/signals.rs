@@ -186,3 +186,64 @@ fn when_main_returns_handlers_that_can_run_do_and_waiting_ones_are_named() {
         "the run has ended with 2 signals `ignored` that nobody has read"
     );
 }
+
+#[test]
+fn a_handler_of_any_name_gets_signals_that_nobody_else_takes() {
+    let flow = Flow::new(|ctx, log| {
+        let noted = log.clone();
+        ctx.on_signal("named".into(), noting(&log));
+        async move {
+            let first = ctx.recv("received".into());
+            ctx.on_any_signal(Rc::new(move |_, name, input| {
+                noted.note(format!("any {name} {}", text(&input)));
+                Box::pin(async { Ok(()) })
+            }));
+            log.note(word(&first.await));
+            sleep(ctx, 1).await;
+            log.note(word(&ctx.recv("received".into()).await));
+            done()
+        }
+    });
+    let mut backend = Backend::new(flow);
+    backend.signal("early", "0").signal("received", "1").turn();
+    backend
+        .signal("named", "2")
+        .signal("late", "3")
+        .signal("received", "4")
+        .turn();
+    backend.fire(1).turn();
+    assert!(backend.is_closed, "{}", backend.failure());
+    assert_eq!(
+        backend.log(),
+        ["ok:1", "any early 0", "2", "any late 3", "ok:4"]
+    );
+}
+
+#[test]
+fn a_task_says_what_went_wrong_in_it_and_how_many_signals_nobody_took() {
+    let flow = Flow::new(|ctx, _| {
+        let handler: SignalHandler =
+            Rc::new(|_, _| Box::pin(async { Err(Failure::application("test", "no")) }));
+        ctx.on_signal("go".into(), handler);
+        async move {
+            sleep(ctx, 1).await;
+            done()
+        }
+    });
+    let mut backend = Backend::started(flow);
+    backend
+        .signal("go", "")
+        .signal("what", "")
+        .signal("what", "")
+        .turn();
+    assert_eq!(backend.notes.texts, ["handler of signal `go` failed: no"]);
+    assert_eq!(backend.notes.unhandled_signals, 2);
+    backend.instance = None;
+    backend.signal("what", "").turn();
+    assert!(
+        backend.notes.texts.is_empty(),
+        "told once: {:?}",
+        backend.notes
+    );
+    assert_eq!(backend.notes.unhandled_signals, 3);
+}

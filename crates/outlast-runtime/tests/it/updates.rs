@@ -312,3 +312,44 @@ fn an_accepted_update_whose_handler_is_gone_is_a_mismatch() {
     let history = format!("history: event {accepted} WorkflowExecutionUpdateAccepted, update `u`");
     assert!(told.contains(&history), "{told}");
 }
+
+#[test]
+fn an_update_that_is_written_while_its_code_runs_is_replayed_where_the_code_had_seen_it() {
+    let mut backend = Backend::started(waiting(|ctx, log| {
+        ctx.on_update("set".into(), echo(log));
+        let noted = log.clone();
+        let signal: SignalHandler = Rc::new(move |_, _| {
+            noted.note("signal");
+            async { Ok(()) }.boxed_local()
+        });
+        ctx.on_signal("s".into(), signal);
+    }));
+    backend.update("u", "set", "u").signal("s", "");
+    // The slice has begun; now the update gets an event of its own, behind the signal.
+    backend.write_request("u");
+    backend.turn();
+    let order = ["main", "set u", "signal"];
+    assert_eq!(backend.log(), order);
+    drop(backend.replayed().expect("replays"));
+    assert_eq!(backend.log(), order);
+}
+
+#[test]
+fn a_slice_that_only_turned_updates_away_may_be_forgotten() {
+    let mut backend = Backend::started(waiting(|ctx, log| {
+        let code = UpdateHandler {
+            validator: Some(strict()),
+            ..echo(log)
+        };
+        ctx.on_update("set".into(), code);
+    }));
+    let events = backend.history.len();
+    backend.update("a", "set", "no").update("b", "unknown", "");
+    assert_eq!(short(&backend.turn()), ["reject a", "reject b"]);
+    backend.history.truncate(events);
+    backend.update("c", "set", "yes").signal("end", "").turn();
+    assert!(backend.is_closed, "{}", backend.failure());
+    assert_eq!(backend.log(), ["main", "set yes"]);
+    drop(backend.replayed().expect("replays"));
+    assert_eq!(backend.log(), ["main", "set yes"]);
+}
