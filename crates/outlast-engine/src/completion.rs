@@ -634,8 +634,8 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
             return Err(format!("{} is not the last command", command.name()));
         }
         check_one(run, command, &mut used)?;
-        if let Command::RequestCancelActivity { seq } = command
-            && !canceled.insert(*seq)
+        if let Command::RequestCancelActivity { seq } | Command::CancelChild { seq, .. } = command
+            && !canceled.insert((command.name(), *seq))
         {
             return Err(format!("{} names {seq} twice", command.name()));
         }

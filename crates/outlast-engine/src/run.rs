@@ -379,6 +379,7 @@ impl Run {
     pub fn slice_begins(&mut self, clock: Timestamp) -> Timestamp {
         let now = clock.max(self.last_event_time);
         self.slice = Some(now);
+        self.seen_behind.clear();
         now
     }
 

@@ -1,6 +1,7 @@
 //! Any input in any state: `apply` never panics, what it decides folds to the same state when it
 //! is loaded, and every history it writes obeys the grammar.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outlast_engine::{Decision, Error, Input, Run, apply, start};
@@ -8,8 +9,8 @@ use outlast_model::command::{
     CancelExternal, ContinueAsNew, ScheduleActivity, SignalExternal, StartChild,
 };
 use outlast_model::event::{
-    CancelOf, DeliveryFailedCause, Site, StartFailedCause, TaskFailedCause, UpdateOutcome,
-    UpdateRequest,
+    CancelOf, ChildEvent, DeliveryFailedCause, Site, StartFailedCause, TaskFailedCause,
+    UpdateEvent, UpdateOutcome, UpdateRequest,
 };
 use outlast_model::id::{Attempt, Incarnation, RunId, Seq, UpdateId};
 use outlast_model::job::Job;
@@ -20,8 +21,8 @@ use outlast_model::task::{
 };
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
-    ActivityOptions, ChildOptions, Command, Event, Failure, ParentClose, Payload, Record,
-    RetryPolicy, StepOptions, Timestamp, grammar, record,
+    ActivityOptions, ChildOptions, Command, Event, EventId, EventKind, Failure, ParentClose,
+    Payload, Record, RetryPolicy, StepOptions, Timestamp, grammar, record,
 };
 use proptest::prelude::*;
 
@@ -317,6 +318,41 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
+fn message() -> impl Strategy<Value = Act> {
+    let (name, input, request_id) = ("n".into(), Payload::null(), None);
+    let signal = Input::Signal {
+        name,
+        input,
+        request_id,
+    };
+    let update = (update_id(), any::<bool>()).prop_map(|(id, is_fast)| Input::Update {
+        request: UpdateRequest {
+            id,
+            name: "u".into(),
+            input: Payload::null(),
+        },
+        is_fast,
+    });
+    let answer = Input::Task {
+        started: Timestamp(0),
+        answer: TaskAnswer::Completed {
+            commands: Vec::new(),
+            notes: Default::default(),
+        },
+    };
+    let input = prop_oneof![
+        2 => update,
+        1 => Just(signal),
+        1 => Just(Input::Admit),
+        2 => Just(answer),
+    ];
+    prop_oneof![
+        8 => input.prop_map(|input| Act::Apply(Box::new(input))),
+        2 => Just(Act::Begin),
+        1 => Just(Act::Abandon),
+    ]
+}
+
 /// Numbers as a runtime gives them: new operations count up, everything else names a recent one.
 #[derive(Default)]
 struct Numbers {
@@ -432,12 +468,7 @@ fn events(blobs: &[Vec<u8>]) -> Vec<Event> {
     let records = blobs
         .iter()
         .flat_map(|b| record::decode(b).expect("own blobs decode"));
-    records
-        .filter_map(|r| match r {
-            Record::Event(e) => Some(e),
-            Record::Fact(_) => None,
-        })
-        .collect()
+    records.filter_map(|r| event(&r).cloned()).collect()
 }
 
 /// Every update that the code was given is accepted or turned away, as a runtime guarantees; and
@@ -473,68 +504,156 @@ fn answer_updates(run: &Run, input: &mut Input) {
     }
 }
 
+/// A child is told which event of its parent asked for it.
+fn children_know_who_asked_for_them(decision: &Decision) -> Result<(), TestCaseError> {
+    for post in &decision.posts {
+        let PostBody::StartChild(child) = &post.body else {
+            continue;
+        };
+        let mut events = decision.records.iter().filter_map(event);
+        let asked = events.find(|event| event.id == child.parent.initiated);
+        let run_id = match asked.map(|event| &event.kind) {
+            Some(EventKind::Child(ChildEvent::Initiated(asked))) => Some(asked.run_id),
+            Some(_) | None => None,
+        };
+        prop_assert_eq!(run_id, Some(child.run_id));
+    }
+    Ok(())
+}
+
+/// Replay must give an update to the code at the same place among the signals.
+fn updates_stand_where_they_were_given(
+    decision: &Decision,
+    given: &BTreeMap<UpdateId, usize>,
+    blobs: &[Vec<u8>],
+) -> Result<(), TestCaseError> {
+    for event in decision.records.iter().filter_map(event) {
+        if let EventKind::Update(UpdateEvent::Accepted(accepted)) = &event.kind {
+            let signals = signals_before(&events(blobs), accepted.behind, event.id);
+            prop_assert_eq!(Some(&signals), given.get(&accepted.id));
+        }
+    }
+    Ok(())
+}
+
+/// The updates that code is given now, and how many signals before each.
+fn updates_among_signals(unseen: &[Job]) -> BTreeMap<UpdateId, usize> {
+    let mut signals = 0;
+    let mut given = BTreeMap::new();
+    for job in unseen {
+        if let Job::Update(update) = job {
+            given.insert(update.request.id.clone(), signals);
+        }
+        signals += usize::from(matches!(job, Job::Signal { .. }));
+    }
+    given
+}
+
+/// The signals up to the event `behind` that no completed task before that of `command` has seen.
+fn signals_before(history: &[Event], behind: EventId, command: EventId) -> usize {
+    let mut completed = (EventId(0), EventId(0));
+    let mut started = EventId(0);
+    for event in history.iter().take_while(|event| event.id < command) {
+        if matches!(event.kind, EventKind::TaskStarted) {
+            started = event.id;
+        }
+        if matches!(event.kind, EventKind::TaskCompleted) {
+            completed = (completed.1, started);
+        }
+    }
+    let unseen = history
+        .iter()
+        .filter(|e| e.id > completed.0 && e.id <= behind);
+    unseen
+        .filter(|e| matches!(e.kind, EventKind::Signaled { .. }))
+        .count()
+}
+
+fn event(record: &Record) -> Option<&Event> {
+    match record {
+        Record::Event(event) => Some(event),
+        Record::Fact(_) => None,
+    }
+}
+
+fn play(acts: Vec<(Act, u64)>) -> Result<(), TestCaseError> {
+    let mut now = Timestamp(0);
+    let mut numbers = Numbers::default();
+    let (mut run, first) = start::begin(request(), now).expect("a run begins");
+    let mut blobs = vec![record::encode(&first.records)];
+    let mut decision = Decision::default();
+    let mut given = BTreeMap::new();
+    for (act, step) in acts {
+        now.0 += step;
+        let before = decision.records.len();
+        match act {
+            Act::Apply(mut input) => {
+                numbers.give(&mut input);
+                answer_updates(&run, &mut input);
+                let was_open = run.status().is_open();
+                match apply(&mut run, *input, now, &mut decision) {
+                    Ok(()) => {}
+                    Err(Error::Refused(_)) => prop_assert_eq!(decision.records.len(), before),
+                    Err(Error::Unexpected(_)) => prop_assert!(was_open),
+                    Err(Error::Corrupt(c)) => prop_assert!(false, "{c}"),
+                }
+            }
+            Act::Begin if run.status().is_open() && run.task().is_pending() => {
+                given = updates_among_signals(run.unseen());
+                run.slice_begins(now);
+            }
+            Act::Abandon => run.slice_ended(),
+            Act::Reload => {
+                decision = Decision::default();
+                run = Run::load(None, &blobs).expect("own blobs load");
+            }
+            Act::Begin => {}
+        }
+        if run.has_unwritten() {
+            // Not written before the code has judged it: the decision stays open.
+            continue;
+        }
+        let mut decision = std::mem::take(&mut decision);
+        if let Some(next) = decision.successor.take() {
+            let first = record::encode(&next.decision.records);
+            let loaded = Run::load(None, &[first]).expect("own blobs load");
+            prop_assert_eq!(loaded.snapshot(), next.run.snapshot());
+        }
+        if !decision.records.is_empty() {
+            blobs.push(record::encode(&decision.records));
+        }
+        children_know_who_asked_for_them(&decision)?;
+        updates_stand_where_they_were_given(&decision, &given, &blobs)?;
+        let loaded = Run::load(None, &blobs).expect("own blobs load");
+        prop_assert_eq!(loaded.snapshot(), run.snapshot());
+    }
+    if run.has_unwritten() {
+        apply(&mut run, Input::Admit, now, &mut decision).expect("it can be written");
+        blobs.push(record::encode(&decision.records));
+    }
+    let (head, tail) = blobs.split_at(blobs.len() / 2 + 1);
+    let half = Run::load(None, head).expect("own blobs load").snapshot();
+    let from_half = Run::load(Some(&half), tail).expect("own snapshot loads");
+    prop_assert_eq!(from_half.snapshot(), run.snapshot());
+    let from_zero = Run::load(None, &blobs).expect("own blobs load");
+    prop_assert_eq!(from_half.wake(), from_zero.wake());
+    let verdict = grammar::check(&events(&blobs));
+    prop_assert!(verdict.is_ok(), "{:?}\n{:#?}", verdict, events(&blobs));
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn any_input_in_any_state(acts in prop::collection::vec((act(), 0u64..25), 1..60)) {
-        let mut now = Timestamp(0);
-        let mut numbers = Numbers::default();
-        let (mut run, first) = start::begin(request(), now).expect("a run begins");
-        let mut blobs = vec![record::encode(&first.records)];
-        let mut decision = Decision::default();
-        for (act, step) in acts {
-            now.0 += step;
-            let before = decision.records.len();
-            match act {
-                Act::Apply(mut input) => {
-                    numbers.give(&mut input);
-                    answer_updates(&run, &mut input);
-                    let was_open = run.status().is_open();
-                    match apply(&mut run, *input, now, &mut decision) {
-                        Ok(()) => {}
-                        Err(Error::Refused(_)) => prop_assert_eq!(decision.records.len(), before),
-                        Err(Error::Unexpected(_)) => prop_assert!(was_open),
-                        Err(Error::Corrupt(c)) => prop_assert!(false, "{c}"),
-                    }
-                }
-                Act::Begin if run.status().is_open() && run.task().is_pending() => {
-                    run.slice_begins(now);
-                }
-                Act::Abandon => run.slice_ended(),
-                Act::Reload => {
-                    decision = Decision::default();
-                    run = Run::load(None, &blobs).expect("own blobs load");
-                }
-                Act::Begin => {}
-            }
-            if run.has_unwritten() {
-                // Not written before the code has judged it: the decision stays open.
-                continue;
-            }
-            let mut decision = std::mem::take(&mut decision);
-            if let Some(next) = decision.successor.take() {
-                let first = record::encode(&next.decision.records);
-                let loaded = Run::load(None, &[first]).expect("own blobs load");
-                prop_assert_eq!(loaded.snapshot(), next.run.snapshot());
-            }
-            if !decision.records.is_empty() {
-                blobs.push(record::encode(&decision.records));
-            }
-            let loaded = Run::load(None, &blobs).expect("own blobs load");
-            prop_assert_eq!(loaded.snapshot(), run.snapshot());
-        }
-        if run.has_unwritten() {
-            apply(&mut run, Input::Admit, now, &mut decision).expect("it can be written");
-            blobs.push(record::encode(&decision.records));
-        }
-        let (head, tail) = blobs.split_at(blobs.len() / 2 + 1);
-        let half = Run::load(None, head).expect("own blobs load").snapshot();
-        let from_half = Run::load(Some(&half), tail).expect("own snapshot loads");
-        prop_assert_eq!(from_half.snapshot(), run.snapshot());
-        let from_zero = Run::load(None, &blobs).expect("own blobs load");
-        prop_assert_eq!(from_half.wake(), from_zero.wake());
-        let verdict = grammar::check(&events(&blobs));
-        prop_assert!(verdict.is_ok(), "{:?}\n{:#?}", verdict, events(&blobs));
+        play(acts)?;
+    }
+
+    /// Little else happens, so that every order is met of what comes, what is written and when
+    /// the code is given it.
+    #[test]
+    fn messages_in_any_order(acts in prop::collection::vec((message(), 0u64..2), 1..16)) {
+        play(acts)?;
     }
 }

@@ -453,7 +453,8 @@ pub struct UpdateAccepted {
     /// The request, unless its own event has it.
     #[n(1)]
     pub request: Option<UpdateRequest>,
-    /// The last event before the request: replay delivers it at the same point.
+    /// The event behind which the code was given it: replay gives it at the same point. Its own
+    /// `Admitted`, unless the code had it before it was written.
     #[n(2)]
     pub behind: EventId,
 }

@@ -246,8 +246,10 @@ impl Run {
             UpdateEvent::Admitted(request) => {
                 if let Some(unwritten) = self.unwritten.remove(&request.id) {
                     self.unseen.retain(|job| !is_update(job, &request.id));
-                    self.seen_behind
-                        .insert(request.id.clone(), unwritten.behind);
+                    if self.slice.is_some() {
+                        self.seen_behind
+                            .insert(request.id.clone(), unwritten.behind);
+                    }
                 }
                 self.unseen.push(Job::Update(Box::new(UpdateJob {
                     request: (**request).clone(),
