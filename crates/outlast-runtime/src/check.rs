@@ -16,7 +16,7 @@ use crate::instance::Instance;
 use crate::task::ReplayChecks;
 use crate::turn::{RecordedStep, Turn};
 use likeness::{Likeness, likeness};
-use text::{asked, done, idle, said};
+use text::{asked, done, idle, raced, said};
 
 const REMEDY: &str = "keep the old calls for the runs that made them: `if ctx.patched(\"..\") { \
                       new } else { old }`; or put the calls back in their old order, or let open \
@@ -44,17 +44,17 @@ pub(crate) fn commands(
             }
             (Some(was), Some(is)) => {
                 compare(was, is, instance, checks)
-                    .map_err(|code| mismatch(same, &said(was), &code))?;
+                    .map_err(|code| mismatch(same, &said(was), &code, turn))?;
                 same = Some(was);
                 (event, command) = (recorded.next(), made.next());
             }
-            (Some(was), None) => return Err(mismatch(same, &said(was), &idle(instance))),
+            (Some(was), None) => return Err(mismatch(same, &said(was), &idle(instance), turn)),
             (None, Some(is)) => {
                 let end = format!(
                     "nothing more in the task that event {} completed",
                     turn.completed
                 );
-                return Err(mismatch(same, &end, &done(is)));
+                return Err(mismatch(same, &end, &done(is), turn));
             }
         }
     }
@@ -77,7 +77,7 @@ pub(crate) fn step(
         "event {event} MarkerRecorded, step {seq} `{name}`{}",
         asked(&step.site)
     );
-    Err(mismatch(None, &said, &code))
+    Err(report(None, &said, &code, ""))
 }
 
 /// Compares one command with its event; the error is what the code does instead.
@@ -102,13 +102,17 @@ fn compare(
 }
 
 /// The first difference, below the last thing on which both sides agree.
-fn mismatch(same: Option<&Event>, history: &str, code: &str) -> TaskFailure {
+fn mismatch(same: Option<&Event>, history: &str, code: &str, turn: &Turn<'_>) -> TaskFailure {
+    report(same, history, code, &raced(turn))
+}
+
+fn report(same: Option<&Event>, history: &str, code: &str, raced: &str) -> TaskFailure {
     let same = same.map_or(String::new(), |event| {
         format!("\n  same:    {}", said(event))
     });
     TaskFailure::mismatch(format!(
         "the code does not do what its history says{same}\n  history: {history}\n  \
-         code:    {code}\n  remedy:  {REMEDY}"
+         code:    {code}\n  remedy:  {REMEDY}{raced}"
     ))
 }
 

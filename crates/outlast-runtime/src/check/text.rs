@@ -6,9 +6,10 @@ use outlast_model::command::{ScheduleActivity, StartChild};
 use outlast_model::event::{
     ActivityScheduled, CancelOf, ChildEvent, ChildInitiated, ExternalEvent, Site, UpdateEvent,
 };
-use outlast_model::{Command, Event, EventKind};
+use outlast_model::{Command, Event, EventKind, Job};
 
 use crate::instance::Instance;
+use crate::turn::Turn;
 
 /// What a history says.
 pub(super) fn said(event: &Event) -> String {
@@ -17,6 +18,40 @@ pub(super) fn said(event: &Event) -> String {
         write!(text, ", {more}").unwrap_or(());
     }
     text
+}
+
+/// Several things ended at once: what code makes of that must not be left to chance.
+pub(super) fn raced(turn: &Turn<'_>) -> String {
+    let steps = turn.steps.iter().map(|recorded| recorded.job());
+    let jobs = turn.activation.jobs.iter().cloned().chain(steps);
+    let ended: Vec<String> = jobs.filter_map(|job| ended(&job)).collect();
+    match &*ended {
+        [] | [_] => String::new(),
+        [first, second, more @ ..] => {
+            let more = if more.is_empty() { "" } else { " and others" };
+            format!(
+                "\n  perhaps: {first}, {second}{more} ended in the same task, and a `select!` of \
+                 tokio or futures takes one at random: `outlast::select!` takes the first declared"
+            )
+        }
+    }
+}
+
+fn ended(job: &Job) -> Option<String> {
+    match job {
+        Job::FireTimer { seq } => Some(format!("timer {seq}")),
+        Job::ResolveActivity { seq, .. } => Some(format!("activity {seq}")),
+        Job::ResolveStep { seq, .. } => Some(format!("step {seq}")),
+        Job::ResolveChild { seq, .. } => Some(format!("child {seq}")),
+        Job::Signal { name, .. } => Some(format!("the wait for signal `{name}`")),
+        Job::Initialize(_)
+        | Job::CancelWorkflow { .. }
+        | Job::Update(_)
+        | Job::NotifyPatch { .. }
+        | Job::ResolveChildStart { .. }
+        | Job::ResolveSignalExternal { .. }
+        | Job::ResolveCancelExternal { .. } => None,
+    }
 }
 
 fn subject(event: &EventKind) -> Option<String> {

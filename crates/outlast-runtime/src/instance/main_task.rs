@@ -95,10 +95,7 @@ impl Instance {
     /// Everything waits: the commands go out, and with them the end of the run if it has come.
     pub(super) fn settle(&mut self) -> Result<Vec<Command>, TaskFailure> {
         let closing = match &self.phase {
-            Phase::Closing(_) if self.has_to_finish() => {
-                self.part_from_main()?;
-                None
-            }
+            Phase::Closing(_) if self.has_to_finish() => None,
             Phase::Closing(outcome) => Some(self.closing_command(outcome.clone())),
             Phase::Running | Phase::Undoing(_) | Phase::Closed => None,
         };
@@ -144,8 +141,13 @@ impl Instance {
         handlers.any(|(_, end)| end == HandlerEnd::Finish)
     }
 
+    /// Whether the run goes on without main.
+    pub(super) fn has_to_part(&self) -> bool {
+        matches!(self.phase, Phase::Closing(_)) && self.has_to_finish()
+    }
+
     /// The run goes on without main: what main left running does not.
-    fn part_from_main(&mut self) -> Result<(), TaskFailure> {
+    pub(super) fn part_from_main(&mut self) -> Result<(), TaskFailure> {
         self.shared.cancel_parting();
         let left = self.executor.unfinished().filter(|task| task.is_of_main());
         for whence in left.map(|task| task.whence()) {

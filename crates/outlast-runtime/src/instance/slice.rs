@@ -57,6 +57,11 @@ impl Instance {
         }
         self.apply(&activation.jobs)?;
         self.run_to_rest(watch)?;
+        if self.has_to_part() {
+            self.part_from_main()?;
+            // What main leaves behind may be waited for.
+            self.run_to_rest(watch)?;
+        }
         self.settle()
     }
 

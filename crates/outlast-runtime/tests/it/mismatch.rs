@@ -1,5 +1,10 @@
 //! Replay finds every difference, at the first one, and names both sides.
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures::future::{Either, select};
 use outlast_model::event::{StepRecorded, TaskFailedCause};
 use outlast_model::{
     ActivityOptions, EventKind, Failure, Payload, Resolution, RetryPolicy, StepOptions,
@@ -7,9 +12,8 @@ use outlast_model::{
 use outlast_runtime::{
     Context, Instance, MainOutcome, ReplayChecks, TaskFailure, Unwatched, replay,
 };
-use std::time::Duration;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, short};
 use crate::flow::{Flow, act, done, no_foreign, sleep, step, step_code};
 
 /// Three tasks: `a`, a timer and a step; then `b` and `c`; then the end.
@@ -303,4 +307,69 @@ fn the_difference_stands_below_the_last_thing_both_sides_agree_on() {
     assert!(lines[1].starts_with("  same:    event 5 TimerStarted, timer 1, asked at"));
     assert!(lines[2].starts_with("  history: event 6 ActivityTaskScheduled, activity 1 `a`"));
     assert!(lines[3].starts_with("  code:    ScheduleActivity, activity 1 `renamed`"));
+}
+
+/// A race whose winner is taken by chance: by the heads or tails of a coin.
+fn by_chance(coin: &Rc<Cell<bool>>) -> Flow {
+    let coin = Rc::clone(coin);
+    Flow::new(move |ctx, _| {
+        let is_heads = coin.replace(!coin.get());
+        async move {
+            let (activity, timer) = (act(ctx, "a"), sleep(ctx, 1));
+            let is_activity = if is_heads {
+                matches!(select(activity, timer).await, Either::Left(_))
+            } else {
+                matches!(select(timer, activity).await, Either::Right(_))
+            };
+            let next = if is_activity { "fast" } else { "slow" };
+            act(ctx, next).await;
+            done()
+        }
+    })
+}
+
+#[test]
+fn an_order_taken_by_chance_that_replay_contradicts_is_found_and_named() {
+    let coin = Rc::new(Cell::new(true));
+    let mut backend = Backend::started(by_chance(&coin));
+    assert_eq!(
+        short(&backend.complete(1, "").fire(1).turn()),
+        ["activity 2 fast"]
+    );
+    let failed = backend.replayed().expect_err("the coin fell otherwise");
+    let text = failed.to_string();
+    for part in [
+        "activity 2 `fast`",
+        "activity 2 `slow`",
+        "activity 1, timer 1 ended in the same task",
+        "`outlast::select!` takes the first declared",
+        "mismatch.rs:",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+    drop(
+        backend
+            .replayed()
+            .expect("the coin falls as it did at first"),
+    );
+}
+
+#[test]
+fn where_one_thing_ended_no_race_is_suspected() {
+    let coin = Rc::new(Cell::new(true));
+    let flow = Flow::new(move |ctx, _| {
+        let is_first = coin.replace(false);
+        async move {
+            act(ctx, "a").await;
+            act(ctx, if is_first { "b" } else { "c" }).await;
+            done()
+        }
+    });
+    let mut backend = Backend::started(flow);
+    backend.complete(1, "").turn();
+    let text = backend.replayed().expect_err("it differs").to_string();
+    assert!(
+        text.contains("activity 2 `c`") && !text.contains("perhaps"),
+        "{text}"
+    );
 }

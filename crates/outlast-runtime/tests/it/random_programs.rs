@@ -7,13 +7,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use futures::future::{join_all, select_all};
+use futures::future::{join_all, select, select_all};
 use outlast_model::command::ContinueAsNew;
 use outlast_model::event::{CancelOf, ChildEvent, ExternalEvent, StartFailedCause};
 use outlast_model::task::builtin_query;
 use outlast_model::view::RunRef;
 use outlast_model::{ActivityOptions, CancelMode, ChildCancel, Failure, Payload, Resolution, Seq};
-use outlast_runtime::{Context, HandlerEnd, MainOutcome, Operation, SignalHandler, UpdateHandler};
+use outlast_runtime::{
+    Context, HandlerEnd, MainOutcome, Operation, SignalHandler, Supervision, UpdateHandler, Wait,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -47,6 +49,16 @@ enum Piece {
     Spawn(Vec<Piece>),
     SpawnThenCancel(Vec<Piece>),
     Shield(Vec<Piece>),
+    /// Counts one up, which conditions may wait for.
+    Write,
+    /// Waits until so many were counted.
+    Until(u32),
+    /// Runs the pieces as branches of a scope; the first failed activity fails it.
+    Scope(Vec<Piece>),
+    /// The same, and every branch fails alone.
+    Supervised(Vec<Piece>),
+    /// A scope that loses a race against a timer.
+    DroppedScope(Vec<Piece>),
 }
 
 fn mode() -> impl Strategy<Value = CancelMode> {
@@ -88,6 +100,8 @@ fn piece() -> impl Strategy<Value = Piece> {
         2 => name().prop_map(Piece::Promise),
         1 => Just(Piece::Patch),
         2 => name().prop_map(Piece::HandleUpdate),
+        2 => Just(Piece::Write),
+        2 => (0_u32..4).prop_map(Piece::Until),
     ];
     leaf.prop_recursive(3, 24, 4, |inner| {
         let several = vec(inner, 1..4);
@@ -97,7 +111,10 @@ fn piece() -> impl Strategy<Value = Piece> {
             several.clone().prop_map(Piece::Row),
             several.clone().prop_map(Piece::Spawn),
             several.clone().prop_map(Piece::SpawnThenCancel),
-            several.prop_map(Piece::Shield),
+            several.clone().prop_map(Piece::Shield),
+            several.clone().prop_map(Piece::Scope),
+            several.clone().prop_map(Piece::Supervised),
+            several.prop_map(Piece::DroppedScope),
         ]
     })
 }
@@ -157,7 +174,58 @@ fn run(ctx: Context, log: Log, piece: Piece) -> Running {
                 branch.cancel();
             }
             Piece::Shield(pieces) => ctx.shield(|| row(ctx, log, pieces)).await,
+            Piece::Write => write(ctx),
+            Piece::Until(n) => log.note(format!("{:?}", until(ctx, n).await)),
+            Piece::Scope(pieces) => {
+                let scoped = scope(ctx, &log, Supervision::FailTogether, pieces);
+                log.note(format!(
+                    "scope {:?}",
+                    scoped.await.map_err(|f| f.to_string())
+                ));
+            }
+            Piece::Supervised(pieces) => {
+                let scoped = scope(ctx, &log, Supervision::FailAlone, pieces);
+                log.note(format!("supervised {:?}", scoped.await.is_ok()));
+            }
+            Piece::DroppedScope(pieces) => {
+                let scoped = scope(ctx, &log, Supervision::FailTogether, pieces);
+                drop(select(scoped, sleep(ctx, 1)).await);
+            }
         }
+    })
+}
+
+fn write(ctx: Context) {
+    ctx.with_state(|state| *state.downcast_mut::<u32>().expect("a count") += 1);
+}
+
+fn until(ctx: Context, n: u32) -> Wait {
+    ctx.wait_until(Box::new(move |state| {
+        *state.downcast_ref::<u32>().expect("a count") >= n
+    }))
+}
+
+/// A branch for each piece, and one that fails if its activity does.
+fn scope(
+    ctx: Context,
+    log: &Log,
+    supervision: Supervision,
+    pieces: Vec<Piece>,
+) -> impl Future<Output = Result<(), Failure>> + Unpin + use<> {
+    let log = log.clone();
+    ctx.scope(supervision, |scope| async move {
+        drop(scope.spawn(async move {
+            match act_with(ctx, "may fail", CancelMode::Try).await {
+                Resolution::Completed(_) => Ok(()),
+                Resolution::Failed(failure, _) => Err(failure),
+                Resolution::Canceled(_) => Err(Failure::canceled("cancelled")),
+            }
+        }));
+        for piece in pieces {
+            drop(ctx.spawn(run(ctx, log.clone(), piece)));
+        }
+        log.note(word(&sleep(ctx, 1).await));
+        Ok(())
     })
 }
 
@@ -174,6 +242,7 @@ fn handle(ctx: Context, log: &Log, name: &'static str) {
     let handler: SignalHandler = Rc::new(move |ctx: Context, input| {
         let log = log.clone();
         Box::pin(async move {
+            write(ctx);
             log.note(format!(
                 "handler {} {}",
                 input.size(),
@@ -182,7 +251,11 @@ fn handle(ctx: Context, log: &Log, name: &'static str) {
             Ok(())
         })
     });
-    ctx.on_signal(name.into(), handler);
+    let end = match name {
+        "x" => HandlerEnd::Finish,
+        _ => HandlerEnd::Warn,
+    };
+    ctx.on_signal_until(name.into(), handler, end);
 }
 
 fn say(ctx: Context) -> Operation {
@@ -216,6 +289,8 @@ fn flow(pieces: &[Piece], ending: u8) -> Flow {
     let pieces = pieces.to_vec();
     Flow::new(move |ctx, log| {
         let pieces = pieces.clone();
+        ctx.set_state(Box::new(0_u32));
+        handle(ctx, &log, "write");
         async move {
             row(ctx, log.clone(), pieces).await;
             log.note(word(&ctx.recv("end".into()).await));
@@ -264,7 +339,11 @@ fn tell(backend: &mut Backend, choice: u8) {
                 backend.resolve_step(seq, Resolution::Completed(Payload::bytes("s")));
             }
         }
-        6 => drop(backend.signal(["x", "y", "end"][pick % 3], "m").has_news()),
+        6 => drop(
+            backend
+                .signal(["x", "y", "end", "write"][pick % 4], "m")
+                .has_news(),
+        ),
         7 => {
             if pick == 0 {
                 backend.cancel();
