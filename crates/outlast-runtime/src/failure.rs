@@ -72,8 +72,9 @@ impl TaskFailure {
     /// Everything waits, and nothing durable can end the waiting.
     pub(crate) fn waits_for_nothing(whence: &Whence<'_>) -> Self {
         let text = format!(
-            "{whence} waits for something that is not durable: no activity, timer or step is \
-             open, no signal is awaited or handled, so nothing recorded can ever wake it"
+            "{whence} waits for something that is not durable: no activity, timer, step or child \
+             is open, no signal or promise is awaited and no message handled, so nothing recorded \
+             can ever wake it"
         );
         Self::unhandled(Failure::application(NOT_DURABLE, text))
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use outlast_model::event::Role;
 use outlast_model::task::{Notes, TaskAnswer, WorkflowTask};
-use outlast_model::{Activation, Command, Event, Failure, Job, Payload};
+use outlast_model::{Activation, Command, Event, Job};
 
 use crate::cell::{Key, Kind};
 use crate::check;
@@ -49,15 +49,13 @@ pub fn run_task(
         checks,
     };
     let mut instance = instance;
-    if !task.queries.is_empty() {
-        let answers = stage.queries(&mut instance, task);
-        return (instance, TaskAnswer::Queried(answers));
-    }
-    match stage.task(&mut instance, task) {
-        Ok(commands) => {
-            let notes = stage.notes(&mut instance);
-            (instance, TaskAnswer::Completed { commands, notes })
-        }
+    let answered = if task.queries.is_empty() {
+        stage.task(&mut instance, task)
+    } else {
+        stage.queries(&mut instance, task)
+    };
+    match answered {
+        Ok(answer) => (instance, answer),
         Err(TaskFailure { cause, failure }) => {
             if let Some(instance) = &mut instance {
                 stage.dismiss(instance);
@@ -102,29 +100,37 @@ impl Stage<'_> {
         &self,
         instance: &mut Option<Instance>,
         task: &WorkflowTask,
-    ) -> Result<Vec<Command>, TaskFailure> {
+    ) -> Result<TaskAnswer, TaskFailure> {
+        self.bring_back(instance, task)?;
+        let commands = self.rounds(instance, &task.activation, &[])?;
+        let notes = self.notes(instance);
+        Ok(TaskAnswer::Completed { commands, notes })
+    }
+
+    /// Replays, if there is no instance and something to replay.
+    fn bring_back(
+        &self,
+        instance: &mut Option<Instance>,
+        task: &WorkflowTask,
+    ) -> Result<(), TaskFailure> {
         if let (None, Some(history)) = (&instance, &task.history) {
             *instance = self.replay(history)?;
         }
-        self.rounds(instance, &task.activation, &[])
+        Ok(())
     }
 
-    /// Answers all questions of a task. They never fail it: the run has not done anything wrong.
+    /// Answers all questions of a task. One that fails fails alone: the run has done nothing
+    /// wrong.
     fn queries(
         &self,
         slot: &mut Option<Instance>,
         task: &WorkflowTask,
-    ) -> Vec<Result<Payload, Failure>> {
-        let replayed = match (&slot, &task.history) {
-            (None, Some(history)) => self.replay(history),
-            (Some(_), Some(_) | None) | (None, None) => Ok(slot.take()),
-        };
+    ) -> Result<TaskAnswer, TaskFailure> {
+        self.bring_back(slot, task)?;
+        let mut instance = slot.take().ok_or_else(|| {
+            TaskFailure::misuse("the run has not run its first workflow task yet")
+        })?;
         let asked = task.queries.iter();
-        let mut instance = match replayed {
-            Ok(Some(instance)) => instance,
-            Ok(None) => return asked.map(|_| Err(not_ready())).collect(),
-            Err(failed) => return asked.map(|_| Err(failed.failure.clone())).collect(),
-        };
         let answers = asked
             .map(|query| instance.query(query, self.watch))
             .collect();
@@ -134,7 +140,7 @@ impl Stage<'_> {
         } else {
             *slot = Some(instance);
         }
-        answers
+        Ok(TaskAnswer::Queried(answers))
     }
 
     fn replay(&self, history: &[Event]) -> Result<Option<Instance>, TaskFailure> {
@@ -243,12 +249,6 @@ fn is_over(history: &[Event]) -> bool {
         Role::Close | Role::ClosingCommand => true,
         Role::Task | Role::Command | Role::Stimulus => false,
     })
-}
-
-/// A question came before the code has run for the first time.
-fn not_ready() -> Failure {
-    let text = "the run has not run its first workflow task yet: ask again when it has";
-    Failure::application("outlast.NotReady", text)
 }
 
 /// The activation without its jobs.

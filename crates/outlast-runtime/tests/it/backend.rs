@@ -361,10 +361,11 @@ impl Backend {
             self.checks,
         );
         self.instance = instance;
-        let TaskAnswer::Queried(mut answers) = answer else {
-            panic!("a question is answered: {answer:?}");
+        let answer = match answer {
+            TaskAnswer::Queried(mut answers) => answers.pop().expect("one question, one answer"),
+            TaskAnswer::Failed { failure, .. } => Err(failure),
+            TaskAnswer::Completed { .. } => panic!("a question is answered: {answer:?}"),
         };
-        let answer = answers.pop().expect("one question, one answer");
         answer.map(|payload| String::from_utf8_lossy(&payload.data).into_owned())
     }
 

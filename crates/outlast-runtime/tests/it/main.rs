@@ -17,6 +17,7 @@ mod flow;
 mod guard;
 mod handler_end;
 mod mismatch;
+mod mismatch_messages;
 mod nets;
 mod patches;
 mod promises;
