@@ -39,6 +39,8 @@ pub(crate) struct Backend {
     pub(crate) checks: ReplayChecks,
     pub(crate) is_closed: bool,
     cache: Cache,
+    /// Whether activities go on when they are asked to stop.
+    pub(crate) ignores_cancels: bool,
     unseen: Vec<Job>,
     pub(crate) activities: BTreeMap<Seq, String>,
     pub(crate) timers: BTreeMap<Seq, ()>,
@@ -77,6 +79,7 @@ impl Backend {
             checks: ReplayChecks::default(),
             is_closed: false,
             cache,
+            ignores_cancels: false,
             unseen: Vec::new(),
             activities: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -380,6 +383,9 @@ impl Backend {
         for command in &commands {
             assert!(!self.is_closed, "a closing command is the last");
             self.carry_out(command.clone(), &mut stopped);
+        }
+        if self.ignores_cancels {
+            stopped.clear();
         }
         for seq in stopped {
             if self.activities.remove(&seq).is_some() && !self.is_closed {
