@@ -32,10 +32,14 @@ pub(crate) struct TestArgs {
     pub(crate) krate: Option<Path>,
 }
 
-/// Options of `#[signal(..)]`.
+/// Options of `#[signal(..)]`, `#[query(..)]` and `#[update(..)]`.
 #[derive(Default)]
-pub(crate) struct SignalArgs {
+pub(crate) struct HandlerArgs {
     pub(crate) name: Option<LitStr>,
+    /// The handler of every name that no other has.
+    pub(crate) dynamic: Option<Ident>,
+    /// What becomes of it when main returns first: a variant of `HandlerEnd`.
+    pub(crate) unfinished: Option<Ident>,
 }
 
 /// The path of the `outlast` crate, unless it was renamed.
@@ -101,18 +105,42 @@ impl Parse for TestArgs {
     }
 }
 
-impl Parse for SignalArgs {
+impl Parse for HandlerArgs {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut args = Self::default();
-        each_option(input, |key, value| {
+        each_key(input, |key, input| {
+            if key == "dynamic" {
+                args.dynamic = Some(key);
+                return Ok(());
+            }
+            input.parse::<Token![=]>()?;
             match key.to_string().as_str() {
-                "name" => args.name = Some(value.parse()?),
-                other => return Err(unknown(&key, other, "name")),
+                "name" => args.name = Some(input.parse()?),
+                "unfinished" => args.unfinished = Some(handler_end(&input.parse()?)?),
+                other => return Err(unknown(&key, other, "name, dynamic, unfinished")),
             }
             Ok(())
         })?;
+        if let (Some(_), Some(dynamic)) = (&args.name, &args.dynamic) {
+            let rule = "a dynamic handler takes every name that no other has: it has none itself";
+            return Err(Error::new_spanned(dynamic, rule));
+        }
         Ok(args)
     }
+}
+
+fn handler_end(text: &LitStr) -> Result<Ident> {
+    let end = match text.value().as_str() {
+        "warn" => "Warn",
+        "abandon" => "Abandon",
+        "finish" => "Finish",
+        _ => {
+            let help = "expected \"warn\" (dropped, with a warning), \"abandon\" (dropped) or \
+                        \"finish\" (the run closes when it has ended)";
+            return Err(Error::new_spanned(text, help));
+        }
+    };
+    Ok(Ident::new(end, text.span()))
 }
 
 /// Reads `key = value, key = value`; `crate` counts as a key although it is a keyword.
@@ -120,10 +148,20 @@ fn each_option(
     input: ParseStream<'_>,
     mut take: impl FnMut(Ident, ParseStream<'_>) -> Result<()>,
 ) -> Result<()> {
+    each_key(input, |key, input| {
+        input.parse::<Token![=]>()?;
+        take(key, input)
+    })
+}
+
+/// Reads what begins with a key and is separated by commas.
+fn each_key(
+    input: ParseStream<'_>,
+    mut take: impl FnMut(Ident, ParseStream<'_>) -> Result<()>,
+) -> Result<()> {
     use syn::ext::IdentExt;
     while !input.is_empty() {
         let key = input.call(Ident::parse_any)?;
-        input.parse::<Token![=]>()?;
         take(key, input)?;
         if !input.is_empty() {
             input.parse::<Token![,]>()?;

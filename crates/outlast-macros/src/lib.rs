@@ -9,8 +9,10 @@
 mod activity;
 mod args;
 mod failure;
+mod handler;
 mod signature;
 mod test;
+mod validator;
 mod workflow_fn;
 mod workflow_impl;
 
@@ -41,10 +43,17 @@ pub fn activity(attr: TokenStream, item: TokenStream) -> TokenStream {
 /// Makes an `async fn` or an `impl` block a workflow: code whose progress survives the process.
 ///
 /// A function takes `ctx: Ctx` and at most one input. An `impl` block has a state (`Self`), a
-/// main routine `async fn run(ctx: Ctx<Self>, ..)`, an optional `#[init]` and `#[signal]`
-/// methods, which also become methods of a generated handle.
+/// main routine `async fn run(ctx: Ctx<Self>, ..)`, an optional `#[init]`, and handlers, which
+/// also become methods of a generated handle:
 ///
-/// Options: `name = ".."`, `crate = path`.
+/// - `#[signal] fn(&mut self, input)`, or `async fn(ctx: Ctx<Self>, input)` if it waits;
+/// - `#[query] fn(&self, input) -> T`: it only reads;
+/// - `#[update] fn(&mut self, input) -> T`, or `async fn(ctx: Ctx<Self>, input) -> T`, with
+///   `#[validator(name)] fn(&self, input: &Input) -> Result<()>` that may turn it away.
+///
+/// Options: `name = ".."`, `crate = path`; of handlers: `name = ".."`, `dynamic` (takes every
+/// name that no other handler has, and the content as it came), `unfinished = "finish"` (what
+/// becomes of a waiting handler when `run` returns first: `"warn"`, `"abandon"` or `"finish"`).
 #[proc_macro_attribute]
 pub fn workflow(attr: TokenStream, item: TokenStream) -> TokenStream {
     let args = parse_macro_input!(attr as args::WorkflowArgs);

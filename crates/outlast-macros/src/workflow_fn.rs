@@ -36,7 +36,7 @@ pub(crate) fn expand(args: &WorkflowArgs, function: &ItemFn) -> Result<TokenStre
         handle: quote!(#krate::__private::HandleOf<#output>),
         call: quote!(#name),
         init: quote!(),
-        signals: quote!(),
+        handlers: quote!(),
     };
     let (meta_ident, cfgs, [declaration, implementation]) = (&meta.meta, cfgs(attrs), meta.items());
     Ok(quote! {
@@ -93,11 +93,12 @@ pub(crate) struct Meta {
     pub(crate) output: Type,
     pub(crate) input: Option<Type>,
     pub(crate) state: TokenStream,
+    /// What a client gets.
     pub(crate) handle: TokenStream,
     /// The function that makes main.
     pub(crate) call: TokenStream,
     pub(crate) init: TokenStream,
-    pub(crate) signals: TokenStream,
+    pub(crate) handlers: TokenStream,
 }
 
 impl Meta {
@@ -113,7 +114,7 @@ impl Meta {
             handle,
             call,
             init,
-            signals,
+            handlers,
             ..
         } = self;
         let (input_type, arguments) = match &self.input {
@@ -152,8 +153,8 @@ impl Meta {
                         #krate::__private::main_future(#call(#arguments))
                     }
 
-                    fn signals(__signals: &mut #krate::__private::Signals<Self::State>) {
-                        #signals
+                    fn handlers(__handlers: &#krate::__private::Handlers<Self::State>) {
+                        #handlers
                     }
                 }
             };

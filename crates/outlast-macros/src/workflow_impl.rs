@@ -1,22 +1,18 @@
-//! `#[workflow]` on an `impl` block: a workflow with a state that its signals change.
+//! `#[workflow]` on an `impl` block: a workflow with a state that its handlers share.
 //!
-//! The methods stay methods. Beside them come the metadata of `run` and a handle with one method
-//! per signal. A handler that does not wait borrows `&mut self`; one that waits takes
-//! `ctx: Ctx<Self>`, because a borrow held across an await would lock every other handler out.
+//! The methods stay methods. Beside them come the metadata of `run`, the registration of the
+//! handlers, and a handle with one method per signal, query and update. Inside another workflow
+//! the same handle has the signals only: a question has no durable answer there.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{
-    Attribute, Error, FnArg, ImplItem, ImplItemFn, ItemImpl, Pat, ReceiverKind, Result, ReturnType,
-    Type,
-};
+use syn::{Attribute, Error, ImplItem, ImplItemFn, ItemImpl, Result, Type};
 
-use crate::args::{SignalArgs, WorkflowArgs, crate_path};
-use crate::signature::{
-    Durable, check, is_ctx, last_segment, meta_ident, parameters, pinned, refuse_receiver,
-    wire_name,
-};
+use crate::args::{WorkflowArgs, crate_path};
+use crate::handler::{Handler, Message};
+use crate::signature::{Durable, check, last_segment, meta_ident, parameters, pinned, wire_name};
+use crate::validator::Validator;
 use crate::workflow_fn;
 
 pub(crate) fn expand(args: &WorkflowArgs, block: &ItemImpl) -> Result<TokenStream> {
@@ -40,7 +36,8 @@ pub(crate) fn expand(args: &WorkflowArgs, block: &ItemImpl) -> Result<TokenStrea
     for item in &block.items {
         parts.take(&krate, state, &meta, item)?;
     }
-    let Some((output, input, vis)) = parts.run else {
+    let registrations = parts.registrations(&krate, state)?;
+    let Some((output, input, vis)) = &parts.run else {
         return Err(Error::new_spanned(
             state,
             "a workflow needs `async fn run(ctx: Ctx<Self>, ..) -> Result<..>`",
@@ -48,23 +45,23 @@ pub(crate) fn expand(args: &WorkflowArgs, block: &ItemImpl) -> Result<TokenStrea
     };
     let handle = format_ident!("{}Handle", ident);
     let default = quote!(<Self::State as ::core::default::Default>::default());
-    let signals = &parts.signals;
+    let shown = shown(&krate, state);
     let items = workflow_fn::Meta {
         krate: krate.clone(),
         wire: wire_name(args.name.as_ref(), &ident),
         vis: vis.clone(),
         output: output.clone(),
-        input,
+        input: input.clone(),
         state: quote!(#state),
         handle: quote!(#handle),
         call: quote!(<#state>::run),
-        init: parts.init.unwrap_or(default),
-        signals: quote!(#(#signals)*),
+        init: parts.init.clone().unwrap_or(default),
+        handlers: quote!(#(#registrations)* #shown),
         meta,
     }
     .items();
-    let (attrs, kept, methods) = (&block.attrs, &parts.kept, &parts.methods);
-    let handle_items = handle_items(&krate, &vis, &handle, &output, methods);
+    let (attrs, kept) = (&block.attrs, &parts.kept);
+    let handle_items = handle_items(&krate, &handle, &parts);
     Ok(quote! {
         #(#attrs)*
         impl #state { #(#kept)* }
@@ -74,30 +71,49 @@ pub(crate) fn expand(args: &WorkflowArgs, block: &ItemImpl) -> Result<TokenStrea
     })
 }
 
-fn handle_items(
-    krate: &TokenStream,
-    vis: &syn::Visibility,
-    handle: &syn::Ident,
-    output: &Type,
-    methods: &[TokenStream],
-) -> TokenStream {
-    let inner = quote!(#krate::__private::HandleOf<#output>);
+/// Registers the view of the state. The method of the nearer trait wins, so that a state that
+/// serialises is shown and any other still compiles.
+fn shown(krate: &TokenStream, state: &Type) -> TokenStream {
     quote! {
-        /// Typed handle: one method for each signal.
+        __handlers.show_state(|__state: &#state| {
+            #[allow(unused_imports)]
+            use #krate::__private::{ShowAsJson as _, ShowNothing as _};
+            (&#krate::__private::Shown(__state)).payload()
+        });
+    }
+}
+
+fn handle_items(krate: &TokenStream, handle: &syn::Ident, parts: &Parts) -> TokenStream {
+    let Some((output, _, vis)) = &parts.run else {
+        return quote!();
+    };
+    let client = quote!(#krate::__private::HandleOf<#output>);
+    let (signals, answers): (Vec<_>, Vec<_>) = parts
+        .handlers
+        .iter()
+        .partition(|handler| handler.message == Message::Signal);
+    let signals = signals.iter().map(|handler| handler.handle_method(krate));
+    let answers = answers.iter().map(|handler| handler.handle_method(krate));
+    quote! {
+        /// Typed handle: one method for each signal, query and update. In another workflow
+        /// (`V = Ctx`) it has the signals.
         #[derive(Clone, Debug)]
-        #vis struct #handle(#inner);
+        #vis struct #handle<V: #krate::Via = #krate::App>(V::To<#output>);
 
         #[allow(missing_docs, dead_code)]
-        impl #handle { #(#methods)* }
+        impl<V: #krate::Via> #handle<V> { #(#signals)* }
 
-        impl ::core::convert::From<#inner> for #handle {
-            fn from(handle: #inner) -> Self {
+        #[allow(missing_docs, dead_code)]
+        impl #handle { #(#answers)* }
+
+        impl ::core::convert::From<#client> for #handle {
+            fn from(handle: #client) -> Self {
                 Self(handle)
             }
         }
 
-        impl ::core::ops::Deref for #handle {
-            type Target = #inner;
+        impl<V: #krate::Via> ::core::ops::Deref for #handle<V> {
+            type Target = V::To<#output>;
 
             fn deref(&self) -> &Self::Target {
                 &self.0
@@ -110,27 +126,23 @@ fn handle_items(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Init,
-    Signal,
-    Query,
-    Update,
+    Handler(Message),
     Validator,
 }
 
 impl Role {
     const ALL: [Self; 5] = [
         Self::Init,
-        Self::Signal,
-        Self::Query,
-        Self::Update,
+        Self::Handler(Message::Signal),
+        Self::Handler(Message::Query),
+        Self::Handler(Message::Update),
         Self::Validator,
     ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Init => "init",
-            Self::Signal => "signal",
-            Self::Query => "query",
-            Self::Update => "update",
+            Self::Handler(message) => message.name(),
             Self::Validator => "validator",
         }
     }
@@ -151,8 +163,8 @@ struct Parts {
     kept: Vec<TokenStream>,
     run: Option<(Type, Option<Type>, syn::Visibility)>,
     init: Option<TokenStream>,
-    signals: Vec<TokenStream>,
-    methods: Vec<TokenStream>,
+    handlers: Vec<Handler>,
+    validators: Vec<Validator>,
 }
 
 impl Parts {
@@ -177,23 +189,78 @@ impl Parts {
         match role {
             Role::Init => {
                 let name = &method.sig.ident;
-                self.init = Some(quote!(<#state>::#name(__input)));
+                let input = method.sig.inputs.first().map(|_| quote!(__input));
+                self.init = Some(quote!(<#state>::#name(#input)));
             }
-            Role::Signal => {
-                let signal = Handler::read(role, attribute, method)?;
-                self.signals.push(signal.registration(krate, state));
-                self.methods.push(signal.handle_method(krate));
+            Role::Handler(message) => {
+                self.add_handler(Handler::read(message, attribute, method)?)?;
             }
-            Role::Query | Role::Update => {
-                Handler::read(role, attribute, method)?;
-                return Err(not_yet(attribute));
-            }
-            Role::Validator => return Err(not_yet(attribute)),
+            Role::Validator => self.validators.push(Validator::read(attribute, method)?),
         }
         let mut method = method.clone();
         method.attrs.retain(|a| !a.path().is_ident(role.name()));
-        self.kept.push(quote!(#method));
+        // How a message is passed is our rule, not the author's choice.
+        self.kept.push(quote! {
+            #[allow(
+                clippy::needless_pass_by_value,
+                clippy::ptr_arg,
+                clippy::trivially_copy_pass_by_ref
+            )]
+            #method
+        });
         Ok(())
+    }
+
+    fn add_handler(&mut self, handler: Handler) -> Result<()> {
+        let same =
+            |other: &&Handler| other.message == handler.message && other.wire == handler.wire;
+        if let Some(other) = self.handlers.iter().find(same) {
+            let (what, name) = (handler.message.name(), &handler.method.sig.ident);
+            let first = &other.method.sig.ident;
+            let text = match &handler.wire {
+                Some(wire) => {
+                    format!("two {what} handlers are named {wire:?}: `{first}` and `{name}`")
+                }
+                None => format!("two dynamic {what} handlers: `{first}` and `{name}`"),
+            };
+            return Err(Error::new_spanned(name, text));
+        }
+        self.handlers.push(handler);
+        Ok(())
+    }
+
+    /// The lines that register the handlers, each update with its validator.
+    fn registrations(&self, krate: &TokenStream, state: &Type) -> Result<Vec<TokenStream>> {
+        let updates = || {
+            self.handlers
+                .iter()
+                .filter(|handler| handler.message == Message::Update)
+        };
+        for (index, validator) in self.validators.iter().enumerate() {
+            let of = &validator.of;
+            if !updates().any(|update| update.method.sig.ident == *of) {
+                return Err(Error::new_spanned(
+                    of,
+                    format!("there is no `#[update]` method `{of}` in this block"),
+                ));
+            }
+            if self.validators[..index].iter().any(|other| other.of == *of) {
+                let rule = format!("`{of}` has a validator already: an update has one");
+                return Err(Error::new_spanned(of, rule));
+            }
+        }
+        let validator = |handler: &Handler| {
+            let of = |validator: &&Validator| validator.of == handler.method.sig.ident;
+            self.validators
+                .iter()
+                .find(of)
+                .filter(|_| handler.message == Message::Update)
+        };
+        Ok(self
+            .handlers
+            .iter()
+            .map(|handler| handler.registration(krate, state, validator(handler)))
+            .collect())
     }
 
     fn take_run(
@@ -228,143 +295,4 @@ impl Parts {
         });
         Ok(())
     }
-}
-
-fn not_yet(attribute: &Attribute) -> Error {
-    Error::new_spanned(
-        attribute,
-        "queries and updates are not part of this version yet; use a signal, and `ctx.with(..)` \
-         in `run`",
-    )
-}
-
-/// A method that outsiders reach by name.
-struct Handler<'a> {
-    method: &'a ImplItemFn,
-    wire: String,
-    has_ctx: bool,
-    input: Option<(&'a Pat, &'a Type)>,
-}
-
-impl<'a> Handler<'a> {
-    fn read(role: Role, attribute: &Attribute, method: &'a ImplItemFn) -> Result<Self> {
-        check_receiver(role, attribute, method)?;
-        let typed = method
-            .sig
-            .inputs
-            .iter()
-            .filter_map(|argument| match argument {
-                FnArg::Typed(argument) => Some((&*argument.pat, &*argument.ty)),
-                FnArg::Receiver(_) => None,
-            });
-        let mut parameters: Vec<_> = typed.collect();
-        let has_ctx = parameters.first().is_some_and(|(_, ty)| is_ctx(ty));
-        if has_ctx {
-            parameters.remove(0);
-        }
-        if let Some((_, second)) = parameters.get(1) {
-            let role = role.name();
-            return Err(Error::new_spanned(
-                second,
-                format!("a {role} takes one input; use a struct or a tuple"),
-            ));
-        }
-        let args = match &attribute.meta {
-            syn::Meta::Path(_) => SignalArgs::default(),
-            syn::Meta::List(_) | syn::Meta::NameValue(_) => attribute.parse_args()?,
-        };
-        Ok(Self {
-            wire: wire_name(args.name.as_ref(), &method.sig.ident),
-            method,
-            has_ctx,
-            input: parameters.first().copied(),
-        })
-    }
-
-    fn registration(&self, krate: &TokenStream, state: &Type) -> TokenStream {
-        let Self { wire, method, .. } = self;
-        let name = &method.sig.ident;
-        let input = self.input.map_or_else(|| quote!(()), |(_, ty)| quote!(#ty));
-        let ctx = self.has_ctx.then(|| quote!(__ctx,));
-        let value = self.input.map(|_| quote!(__input));
-        if method.sig.asyncness.is_some() {
-            return quote! {
-                __signals.waiting(#wire, |__ctx: #krate::Ctx<#state>, __input: #input| {
-                    <#state>::#name(#ctx #value)
-                });
-            };
-        }
-        quote! {
-            __signals.immediate(
-                #wire,
-                |__state: &mut #state, __ctx: #krate::Ctx, __input: #input| {
-                    __state.#name(#ctx #value)
-                },
-            );
-        }
-    }
-
-    fn handle_method(&self, krate: &TokenStream) -> TokenStream {
-        let Self { wire, method, .. } = self;
-        let (vis, name) = (&method.vis, &method.sig.ident);
-        let docs = method
-            .attrs
-            .iter()
-            .filter(|attribute| attribute.path().is_ident("doc"));
-        let (parameter, payload) = match self.input {
-            Some((pattern, ty)) => {
-                let value = if let Pat::Ident(pattern) = pattern {
-                    pattern.ident.clone()
-                } else {
-                    format_ident!("input")
-                };
-                let payload = quote!(#krate::Arg::<#ty>::payload(#value));
-                (quote!(#value: impl #krate::Arg<#ty>), payload)
-            }
-            None => (quote!(), quote!(#krate::Arg::<()>::payload(()))),
-        };
-        quote! {
-            #(#docs)*
-            #vis fn #name(&self, #parameter) -> #krate::Sent {
-                #krate::__private::send(&self.0, #wire, #payload)
-            }
-        }
-    }
-}
-
-fn check_receiver(role: Role, attribute: &Attribute, method: &ImplItemFn) -> Result<()> {
-    let (what, signature) = (role.name(), &method.sig);
-    let name = &signature.ident;
-    let is_async = signature.asyncness.is_some();
-    let receiver = signature.receiver();
-    let mutable = receiver
-        .is_some_and(|receiver| !matches!(receiver.kind, ReceiverKind::Reference(_, _, None)));
-    if role == Role::Query && (is_async || mutable) {
-        let rule = "a query only reads: it is a plain `fn(&self, ..)`";
-        return Err(Error::new_spanned(attribute, rule));
-    }
-    if let Some(receiver) = receiver.filter(|_| is_async) {
-        return Err(refuse_receiver(
-            receiver,
-            format!(
-                "an async {what} cannot hold `self` across an await; write `async fn {name}(ctx: \
-                 Ctx<Self>, ..)` and use `ctx.with(|state| ..)`"
-            ),
-        ));
-    }
-    if receiver.is_none() && !is_async {
-        let receiver = if role == Role::Query {
-            "&self"
-        } else {
-            "&mut self"
-        };
-        return Err(Error::new_spanned(
-            name,
-            format!("a {what} needs `{receiver}`, or `async` with `ctx: Ctx<Self>`"),
-        ));
-    }
-    if let (Role::Query, ReturnType::Default) = (role, &signature.output) {
-        return Err(Error::new_spanned(name, "a query returns what it read"));
-    }
-    Ok(())
 }

@@ -165,10 +165,10 @@ impl Context {
 
     /// Hands signals of names that have no handler, and that no code receives, to a handler.
     #[track_caller]
-    pub fn on_any_signal(self, handler: AnySignalHandler) {
+    pub fn on_any_signal(self, handler: AnySignalHandler, end: HandlerEnd) {
         let shared = self.shared();
         shared.assert_writable("a new handler");
-        shared.mailbox.borrow_mut().handle_any(handler);
+        shared.mailbox.borrow_mut().handle_any(handler, end);
     }
 
     /// Hands all updates of this name to a handler.

@@ -47,7 +47,7 @@ pub(crate) enum Arrival {
 #[derive(Default)]
 pub(crate) struct Mailbox {
     handlers: BTreeMap<SignalName, (SignalHandler, HandlerEnd)>,
-    any: Option<AnySignalHandler>,
+    any: Option<(AnySignalHandler, HandlerEnd)>,
     buffered: BTreeMap<SignalName, VecDeque<(u64, Payload)>>,
     waiting: BTreeMap<SignalName, BTreeSet<Seq>>,
     /// Names that code receives, or has received: not for the handler of any name.
@@ -110,10 +110,10 @@ impl Mailbox {
             return Some((Rc::clone(handler), *end));
         }
         let any = self.any.as_ref().filter(|_| !self.received.contains(name));
-        any.map(|any| {
+        any.map(|(any, end)| {
             let (any, name) = (Rc::clone(any), name.clone());
             let handler: SignalHandler = Rc::new(move |ctx, input| any(ctx, name.clone(), input));
-            (handler, HandlerEnd::default())
+            (handler, *end)
         })
     }
 
@@ -132,9 +132,9 @@ impl Mailbox {
     }
 
     /// From now on signals that nobody else takes have a handler.
-    pub(crate) fn handle_any(&mut self, handler: AnySignalHandler) {
+    pub(crate) fn handle_any(&mut self, handler: AnySignalHandler, end: HandlerEnd) {
         self.has_new_handlers = true;
-        self.any = Some(handler);
+        self.any = Some((handler, end));
     }
 
     /// From now on updates of this name have a handler.

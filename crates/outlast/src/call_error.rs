@@ -30,6 +30,15 @@ pub enum CallError<E = Opaque> {
     NotRegistered(Trace),
     /// An operator ended the run.
     Terminated(Trace),
+    /// The update was turned away, by its validator or because nobody handles it; nothing of it
+    /// was recorded. [`CallError::find`] reads a typed reason.
+    Rejected(Trace),
+    /// The run ended before the update that it had accepted.
+    RunFinished(Trace),
+    /// The child's id is taken: choose another one.
+    AlreadyExists(Trace),
+    /// There is no open run to send this to.
+    NotFound(Trace),
     /// The request was not carried out; the refusal has a code and the way out.
     Refused(Refusal),
     /// Something no signature names: a value that does not encode, decode or fit, a process
@@ -51,6 +60,9 @@ impl<E> CallError<E> {
             FailureKind::Application { type_name, .. } => match type_name.as_str() {
                 type_name::PANIC => Self::Panicked(trace),
                 type_name::NOT_REGISTERED => Self::NotRegistered(trace),
+                type_name::RUN_FINISHED => Self::RunFinished(trace),
+                type_name::ALREADY_EXISTS => Self::AlreadyExists(trace),
+                type_name::NOT_FOUND => Self::NotFound(trace),
                 type_name::WORKER_LOST | type_name::DECODE | type_name::TOO_LARGE | ENCODE => {
                     Self::Other(trace)
                 }
@@ -82,6 +94,10 @@ impl<E> CallError<E> {
             | Self::Panicked(trace)
             | Self::NotRegistered(trace)
             | Self::Terminated(trace)
+            | Self::Rejected(trace)
+            | Self::RunFinished(trace)
+            | Self::AlreadyExists(trace)
+            | Self::NotFound(trace)
             | Self::Other(trace) => Some(trace),
             Self::Refused(_) => None,
         }
@@ -95,6 +111,24 @@ impl<E> CallError<E> {
     /// Whether a clock ran out.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::TimedOut(_))
+    }
+
+    /// A stable code for programs and for the manual.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Failed(..) => "OL-4001",
+            Self::Cancelled(_) => "OL-4002",
+            Self::TimedOut(_) => "OL-4003",
+            Self::Panicked(_) => "OL-4004",
+            Self::NotRegistered(_) => "OL-4005",
+            Self::Terminated(_) => "OL-4006",
+            Self::Rejected(_) => "OL-4007",
+            Self::RunFinished(_) => "OL-4008",
+            Self::AlreadyExists(_) => "OL-4009",
+            Self::NotFound(_) => "OL-4010",
+            Self::Other(_) => "OL-4011",
+            Self::Refused(refusal) => refusal.code(),
+        }
     }
 
     /// Why the request was refused, if it was.
@@ -121,6 +155,10 @@ impl<E> fmt::Display for CallError<E> {
             | Self::Panicked(trace)
             | Self::NotRegistered(trace)
             | Self::Terminated(trace)
+            | Self::Rejected(trace)
+            | Self::RunFinished(trace)
+            | Self::AlreadyExists(trace)
+            | Self::NotFound(trace)
             | Self::Other(trace) => f.write_str(&trace.summary()),
             Self::Refused(refusal) => write!(f, "{refusal} [{}]", refusal.code()),
         }

@@ -129,7 +129,7 @@ impl<S> Ctx<S> {
     pub fn recv<T: Data>(self, signal: Signal<T>) -> Call<T, Error, kind::Recv> {
         let (name, subject) = (
             SignalName::new(signal.name()),
-            Subject::Signal(signal.name()),
+            Subject::Signal(signal.name().into()),
         );
         Call::new(self.raw, self.raw.recv(name), subject)
     }
@@ -200,6 +200,10 @@ impl<S> Ctx<S> {
             raw,
             state: PhantomData,
         }
+    }
+
+    pub(crate) fn raw(self) -> Context {
+        self.raw
     }
 
     /// The same context without access to the state.
@@ -274,7 +278,7 @@ impl<S: 'static> Ctx<S> {
     where
         S: WorkflowState,
     {
-        self.raw.read_state(|state| look(Self::state(state)))
+        self.read_any(look)
     }
 
     /// Waits until the condition holds. It is tested now, and then whenever everything waits and
@@ -299,6 +303,11 @@ impl<S: 'static> Ctx<S> {
             Some(state) => state,
             None => panic!("the state of this workflow is not a `{}`", type_name::<S>()),
         }
+    }
+
+    #[track_caller]
+    pub(crate) fn read_any<R>(self, look: impl FnOnce(&S) -> R) -> R {
+        self.raw.read_state(|state| look(Self::state(state)))
     }
 
     #[track_caller]

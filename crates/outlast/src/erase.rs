@@ -14,7 +14,7 @@ use outlast_worker::registry::{ActivityCode, Body};
 use crate::activity::{ActivityCtx, ActivityMeta, Code};
 use crate::ctx::Ctx;
 use crate::failure::{FailureTrace, IntoFailure};
-use crate::signal::Signals;
+use crate::handlers::Handlers;
 use crate::state::States;
 use crate::subject::Subject;
 use crate::wire::{Asked, Data, Outcome, attempt_result, encode, read_input};
@@ -91,9 +91,9 @@ impl<M: WorkflowMeta<Input: Data>> Program for Written<M> {
     fn start(&self, ctx: Context, started: &Started) -> Result<MainFuture, FailureTrace> {
         let subject = Subject::Workflow(M::NAME);
         let input = read_input::<M::Input>(&subject, &started.input).map_err(|failure| *failure)?;
-        // Before main's first poll: signals that came with the start find their handlers.
+        // Before main's first poll: messages that came with the start find their handlers.
         ctx.set_state(Box::new(M::init(&input)));
-        M::signals(&mut Signals::new(ctx));
+        M::handlers(&Handlers::new(ctx));
         let main = M::main(Ctx::new(ctx), input);
         Ok(Box::pin(
             async move { main_outcome(ctx, &subject, main.await) },

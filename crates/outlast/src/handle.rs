@@ -2,25 +2,24 @@
 
 use std::any::type_name as rust_type;
 use std::fmt;
-use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
-use std::pin::Pin;
 
 use outlast_model::failure::type_name;
-use outlast_model::payload::PayloadError;
+use outlast_model::task::builtin_query;
 use outlast_model::view::{Description, RunOutcome, RunRef};
-use outlast_model::{
-    Event, FailureKind, Payload, RequestId, RunId, SignalName, TimeoutKind, WorkflowId,
-    WorkflowType,
-};
+use outlast_model::{Event, FailureKind, RunId, TimeoutKind, WorkflowId, WorkflowType};
+use serde_json::Value;
 
 use crate::arg::Arg;
-use crate::call_error::{CallError, ENCODE};
+use crate::call_error::CallError;
 use crate::client::App;
 use crate::error::Error;
 use crate::failure::{FailureTrace, IntoFailure};
-use crate::signal::Signal;
+use crate::outgoing::Outgoing;
+use crate::query::{Asking, Query};
+use crate::signal::{Sent, Signal};
 use crate::trace::Trace;
+use crate::update::{Update, Updating};
 use crate::wire::Data;
 
 /// A run, or the newest run of an id, that gives a `T` or fails with an `E`. Cheap to clone.
@@ -51,9 +50,65 @@ impl<T, E> Handle<T, E> {
         self.run.run_id
     }
 
+    pub(crate) fn app(&self) -> &App {
+        &self.app
+    }
+
+    pub(crate) fn run_ref(&self) -> &RunRef {
+        &self.run
+    }
+
     /// Sends a signal; `Ok` means that it is durable.
     pub fn send<S>(&self, signal: Signal<S>, content: impl Arg<S>) -> Sent {
-        Sent::new(self, signal.name(), content.payload())
+        Sent::new(Outgoing::new(self, signal.name(), content.payload()))
+    }
+
+    /// Sends a signal that this program knows by name only.
+    pub fn send_raw(&self, signal: &str, content: &Value) -> Sent {
+        Sent::new(self.outgoing_raw(signal, content))
+    }
+
+    /// Asks about the run's state; a run that has ended answers too.
+    pub fn query<I, O, F>(&self, query: Query<I, O, F>, input: impl Arg<I>) -> Asking<O, F> {
+        Asking::new(Outgoing::new(self, query.name(), input.payload()))
+    }
+
+    /// Asks a question that this program knows by name only: JSON in, JSON out.
+    pub fn query_raw(&self, query: &str, input: &Value) -> Asking<Value> {
+        Asking::new(self.outgoing_raw(query, input))
+    }
+
+    /// Asks something of the run and waits for the answer; see [`Updating`].
+    pub fn update<I, O, F>(&self, update: Update<I, O, F>, input: impl Arg<I>) -> Updating<O, F> {
+        Updating::new(Outgoing::new(self, update.name(), input.payload()))
+    }
+
+    /// Sends an update that this program knows by name only: JSON in, JSON out.
+    pub fn update_raw(&self, update: &str, input: &Value) -> Updating<Value> {
+        Updating::new(self.outgoing_raw(update, input))
+    }
+
+    fn outgoing_raw(&self, name: &str, content: &Value) -> Outgoing {
+        Outgoing::new(self, name.to_owned(), Arg::<Value>::payload(content))
+    }
+
+    /// The state of a `#[workflow] impl` as JSON, if it serialises.
+    pub fn state(&self) -> Asking<Value> {
+        self.built_in(builtin_query::STATE)
+    }
+
+    /// Where the run's code waits: a line per branch, with file and line.
+    pub fn stack(&self) -> Asking<String> {
+        self.built_in(builtin_query::STACK)
+    }
+
+    /// What the run can be told and asked, as JSON: its signals, updates, queries, promises.
+    pub fn handlers(&self) -> Asking<Value> {
+        self.built_in(builtin_query::HANDLERS)
+    }
+
+    fn built_in<O>(&self, name: &'static str) -> Asking<O> {
+        Asking::new(Outgoing::new(self, name, Arg::<()>::payload(())))
     }
 
     /// Asks the run to stop: what it waits for resolves as cancelled, its clean-up runs.
@@ -112,8 +167,25 @@ impl<T: Data, E: IntoFailure> Handle<T, E> {
     /// How it failed, or why the backend cannot say.
     pub async fn result(&self) -> Result<T, CallError<E::Seen>> {
         let outcome = self.app.port().result(self.run.clone()).await?;
+        let outcome = follow(&self.app, &self.run.workflow_id, outcome).await?;
         read_outcome::<T, E>(&self.workflow_type, &self.run.workflow_id, outcome)
     }
+}
+
+/// The end of the chain: a run that went on as another has no result of its own.
+pub(crate) async fn follow<E>(
+    app: &App,
+    workflow_id: &WorkflowId,
+    mut outcome: RunOutcome,
+) -> Result<RunOutcome, CallError<E>> {
+    while let RunOutcome::ContinuedAsNew(next) = outcome {
+        let run = RunRef {
+            workflow_id: workflow_id.clone(),
+            run_id: Some(next),
+        };
+        outcome = app.port().result(run).await?;
+    }
+    Ok(outcome)
 }
 
 /// The typed result of a run.
@@ -150,7 +222,10 @@ pub(crate) fn read_outcome<T: Data, E: IntoFailure>(
             format!("the run went on as {next}, which is not there"),
         ),
     };
-    let origin = format!("workflow {workflow_type} ({workflow_id})");
+    let origin = match workflow_type.as_str() {
+        "" => format!("workflow {workflow_id} failed"),
+        name => format!("workflow {name} ({workflow_id}) failed"),
+    };
     Err(CallError::observe::<E>(Trace::of(origin, failure)))
 }
 
@@ -171,75 +246,4 @@ impl<T, E> fmt::Debug for Handle<T, E> {
             .field("run", &self.run)
             .finish()
     }
-}
-
-/// A signal on its way: `.await` returns when it is durable.
-#[must_use = "nothing is sent until it is awaited"]
-pub struct Sent {
-    app: App,
-    run: RunRef,
-    name: &'static str,
-    content: Result<Payload, PayloadError>,
-    request_id: Option<String>,
-}
-
-impl Sent {
-    pub(crate) fn new<T, E>(
-        handle: &Handle<T, E>,
-        name: &'static str,
-        content: Result<Payload, PayloadError>,
-    ) -> Self {
-        let (app, run) = (handle.app.clone(), handle.run.clone());
-        Self {
-            app,
-            run,
-            name,
-            content,
-            request_id: None,
-        }
-    }
-
-    /// The same request again, with the same id, has no further effect.
-    pub fn request_id(mut self, id: impl Into<String>) -> Self {
-        self.request_id = Some(id.into());
-        self
-    }
-}
-
-impl IntoFuture for Sent {
-    type Output = Result<(), CallError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let content = self.content.map_err(|error| {
-                let message = format!("the content of signal {}: {error}", self.name);
-                CallError::Other(Trace::new(FailureTrace::application(ENCODE, message)))
-            })?;
-            let (name, request_id) = (SignalName::new(self.name), self.request_id);
-            let request_id = request_id.map(RequestId::new);
-            Ok(self
-                .app
-                .port()
-                .signal(self.run, name, content, request_id)
-                .await?)
-        })
-    }
-}
-
-impl fmt::Debug for Sent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sent")
-            .field("signal", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Sends a signal for a generated handle.
-pub fn send<T, E>(
-    handle: &Handle<T, E>,
-    name: &'static str,
-    content: Result<Payload, PayloadError>,
-) -> Sent {
-    Sent::new(handle, name, content)
 }

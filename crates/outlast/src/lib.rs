@@ -27,7 +27,11 @@ mod erase;
 mod error;
 mod failure;
 mod handle;
+mod handlers;
 mod lifecycle;
+mod on;
+mod outgoing;
+mod query;
 mod scope;
 mod select;
 mod signal;
@@ -40,6 +44,8 @@ mod task;
 pub mod testing;
 mod trace;
 mod units;
+mod update;
+mod via;
 mod wait;
 mod wire;
 mod workflow;
@@ -53,16 +59,20 @@ pub use client::App;
 pub use ctx::Ctx;
 pub use error::{Error, Result, ResultExt};
 pub use failure::{Failure, FailureTrace, IntoFailure, Opaque, Retry};
-pub use handle::{Handle, Sent};
+pub use handle::Handle;
+pub use on::{Answered, OnSignal, OnUpdate};
+pub use query::{Asking, Query, query};
 pub use scope::Scope;
 pub use select::{DurableExt, Timeout};
-pub use signal::{Signal, signal};
+pub use signal::{Sent, Signal, signal};
 pub use signals::asked_to_stop;
 pub use start::{Run, Start};
 pub use state::{FromActivity, State};
 pub use task::{Ending, Task};
 pub use trace::Trace;
 pub use units::UnitExt;
+pub use update::{Accepting, Update, UpdateHandle, Updating, update};
+pub use via::Via;
 pub use wait::WaitUntil;
 pub use workflow::{Workflow, WorkflowDef, WorkflowFn, WorkflowState};
 
@@ -70,7 +80,8 @@ pub use outlast_model as model;
 pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
 pub use outlast_model::task::StopReason;
 pub use outlast_model::view::{Description, ListFilter, Summary};
-pub use outlast_model::{CancelMode, Refusal, RetryPolicy, RunId, Status, WorkflowId};
+pub use outlast_model::{CancelMode, Payload, Refusal, RetryPolicy, RunId, Status, WorkflowId};
+pub use outlast_runtime::HandlerEnd;
 #[cfg(feature = "sqlite")]
 pub use outlast_service::sqlite::OpenError;
 pub use outlast_worker::Settings;
@@ -104,9 +115,13 @@ pub mod __private {
     pub use crate::activity::{
         ActivityBody, ActivityMeta, Blocking, Code, Defaults, async_code, blocking_code,
     };
-    pub use crate::handle::send;
-    pub use crate::signal::{Handled, Signals};
+    pub use crate::handlers::{
+        Handled, Handlers, Plain, ShowAsJson, ShowNothing, Shown, now, plain, unchecked,
+    };
+    pub use crate::outgoing::Encoded;
+    pub use crate::query::{AskingOf, ask};
     pub use crate::state::{Extract, Has, Here, ProvidedBy, There};
+    pub use crate::update::{UpdatingOf, send_update};
     pub use crate::wire::{Data, Outcome, assert_data};
     pub use crate::workflow::{HandleOf, LocalFuture, WorkflowBody, WorkflowMeta, main_future};
     pub use tokio;

@@ -1,18 +1,15 @@
-//! Signals: typed messages to a running workflow, and the handlers that take them.
+//! Signals: typed messages to a running workflow, and their way from a client to it.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
-use std::rc::Rc;
+use std::pin::Pin;
 
-use outlast_model::{Payload, SignalName};
-use outlast_runtime::{Context, HandlerFuture};
-use serde::de::DeserializeOwned;
+use outlast_model::{Payload, RequestId, SignalName};
 
-use crate::ctx::Ctx;
-use crate::failure::{FailureTrace, IntoFailure};
+use crate::call_error::CallError;
+use crate::outgoing::Outgoing;
 use crate::subject::Subject;
-use crate::wire::read_or_panic;
 
 /// A named, typed message that a running workflow can receive: one constant for both sides.
 pub struct Signal<T> {
@@ -49,95 +46,57 @@ impl<T> fmt::Debug for Signal<T> {
     }
 }
 
-/// Registers the handlers of a `#[workflow] impl`. Content that does not decode fails the task:
-/// the message was acknowledged, so it waits for code that reads it.
-pub struct Signals<S: 'static> {
-    ctx: Context,
-    state: PhantomData<fn() -> S>,
+/// A signal on its way: `.await` returns when it is durable.
+#[must_use = "nothing is sent until it is awaited"]
+pub struct Sent {
+    pub(crate) outgoing: Outgoing,
+    request_id: Option<String>,
 }
 
-impl<S: 'static> Signals<S> {
-    pub(crate) fn new(ctx: Context) -> Self {
+impl Sent {
+    pub(crate) fn new(outgoing: Outgoing) -> Self {
         Self {
-            ctx,
-            state: PhantomData,
+            outgoing,
+            request_id: None,
         }
     }
 
-    /// A handler that does not wait and borrows the state.
-    pub fn immediate<I, O, F>(&mut self, name: &'static str, handler: F)
-    where
-        I: DeserializeOwned + 'static,
-        O: Handled,
-        F: Fn(&mut S, Ctx, I) -> O + 'static,
-    {
-        let handler = Rc::new(handler);
-        self.register(name, move |ctx, payload| {
-            let handler = handler.clone();
-            Box::pin(async move {
-                let input = read_or_panic(&Subject::Signal(name), &payload);
-                let handle = |state: &mut S| handler(state, Ctx::new(ctx), input);
-                Ctx::<S>::new(ctx)
-                    .with_any(handle)
-                    .failure()
-                    .map_or(Ok(()), Err)
-            })
-        });
+    /// The same request again, with the same id, has no further effect.
+    pub fn request_id(mut self, id: impl Into<String>) -> Self {
+        self.request_id = Some(id.into());
+        self
     }
 
-    /// A handler that waits and borrows the state for moments only.
-    pub fn waiting<I, F, W>(&mut self, name: &'static str, handler: F)
-    where
-        I: DeserializeOwned + 'static,
-        F: Fn(Ctx<S>, I) -> W + 'static,
-        W: Future<Output: Handled> + 'static,
-    {
-        let handler = Rc::new(handler);
-        self.register(name, move |ctx, payload| {
-            let handler = handler.clone();
-            Box::pin(async move {
-                let input = read_or_panic(&Subject::Signal(name), &payload);
-                handler(Ctx::new(ctx), input)
-                    .await
-                    .failure()
-                    .map_or(Ok(()), Err)
-            })
-        });
-    }
-
-    fn register(
-        &mut self,
-        name: &'static str,
-        handler: impl Fn(Context, Payload) -> HandlerFuture + 'static,
-    ) {
-        self.ctx.on_signal(SignalName::new(name), Rc::new(handler));
+    /// What is sent.
+    pub(crate) fn request(self) -> Result<(SignalName, Payload, Option<RequestId>), CallError> {
+        let name = self.outgoing.name;
+        let subject = Subject::Signal(name.clone());
+        let content = self.outgoing.content.payload(&subject)?;
+        Ok((
+            SignalName::new(&*name),
+            content,
+            self.request_id.map(RequestId::new),
+        ))
     }
 }
 
-impl<S> fmt::Debug for Signals<S> {
+impl IntoFuture for Sent {
+    type Output = Result<(), CallError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let (app, run) = (self.outgoing.app.clone(), self.outgoing.run.clone());
+            let (name, content, request_id) = self.request()?;
+            Ok(app.port().signal(run, name, content, request_id).await?)
+        })
+    }
+}
+
+impl fmt::Debug for Sent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Signals")
-    }
-}
-
-/// What a handler may return.
-#[diagnostic::on_unimplemented(
-    message = "a signal handler returns nothing or a `Result<()>`, but this one returns `{Self}`",
-    label = "nobody waits for this value"
-)]
-pub trait Handled {
-    /// What went wrong, if anything did: it is logged, counted and shown, and the run goes on.
-    fn failure(self) -> Option<FailureTrace>;
-}
-
-impl Handled for () {
-    fn failure(self) -> Option<FailureTrace> {
-        None
-    }
-}
-
-impl<E: IntoFailure> Handled for Result<(), E> {
-    fn failure(self) -> Option<FailureTrace> {
-        self.err().map(IntoFailure::into_failure)
+        f.debug_struct("Sent")
+            .field("signal", &self.outgoing.name)
+            .finish_non_exhaustive()
     }
 }

@@ -12,7 +12,9 @@ pub(crate) enum Subject {
     Workflow(&'static str),
     Step(Arc<str>),
     Timer(Duration),
-    Signal(&'static str),
+    Signal(Cow<'static, str>),
+    Query(Cow<'static, str>),
+    Update(Cow<'static, str>),
 }
 
 impl fmt::Display for Subject {
@@ -23,6 +25,8 @@ impl fmt::Display for Subject {
             Self::Step(name) => write!(f, "step {name}"),
             Self::Timer(delay) => write!(f, "timer of {delay:?}"),
             Self::Signal(name) => write!(f, "signal {name}"),
+            Self::Query(name) => write!(f, "query {name}"),
+            Self::Update(name) => write!(f, "update {name}"),
         }
     }
 }

@@ -19,7 +19,8 @@ const RUN: &str = "outlast.Run";
 /// A chain of failures, outermost first, and what it befell.
 #[derive(Clone)]
 pub struct Trace {
-    /// `workflow checkout (order-42)`: known to a client, not part of the run's own history.
+    /// `workflow checkout (order-42) failed`: known to a client, not part of the run's own
+    /// history.
     origin: Option<Box<str>>,
     failure: Box<FailureTrace>,
 }
@@ -44,10 +45,13 @@ impl Trace {
         &self.failure
     }
 
-    /// The failure that decides what kind of trouble it is: behind "activity x failed".
+    /// The failure that decides what kind of trouble it is: behind "activity x failed" and
+    /// "child x failed".
     pub(crate) fn root(&self) -> &FailureTrace {
         let mut link = &*self.failure;
-        while let (FailureKind::Activity { .. }, Some(cause)) = (&link.kind, &link.cause) {
+        while let (FailureKind::Activity { .. } | FailureKind::Child { .. }, Some(cause)) =
+            (&link.kind, &link.cause)
+        {
             link = cause;
         }
         link
@@ -61,7 +65,7 @@ impl Trace {
     /// Everything on one line.
     pub fn summary(&self) -> String {
         match &self.origin {
-            Some(origin) => format!("{origin} failed: {}", self.failure),
+            Some(origin) => format!("{origin}: {}", self.failure),
             None => self.failure.to_string(),
         }
     }
@@ -72,7 +76,7 @@ impl Trace {
         let mut depth = 0;
         if let Some(origin) = &self.origin {
             text.push_str(origin);
-            text.push_str(" failed\n");
+            text.push('\n');
             depth = 1;
         }
         for link in self.failure.chain() {
@@ -99,8 +103,9 @@ impl Trace {
     /// The chain to store, with the origin as its first link.
     pub(crate) fn to_failure(&self) -> FailureTrace {
         match &self.origin {
-            Some(origin) => FailureTrace::application(RUN, format!("{origin} failed"))
-                .caused_by((*self.failure).clone()),
+            Some(origin) => {
+                FailureTrace::application(RUN, &**origin).caused_by((*self.failure).clone())
+            }
             None => (*self.failure).clone(),
         }
     }

@@ -14,10 +14,11 @@ use outlast_model::{FailureKind, Payload, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call_error::ENCODE;
+use crate::call_error::{CallError, ENCODE};
 use crate::error::raised;
 use crate::failure::{FailureTrace, IntoFailure};
 use crate::subject::Subject;
+use crate::trace::Trace;
 
 /// A value that can be an input or a result.
 #[diagnostic::on_unimplemented(
@@ -104,6 +105,29 @@ pub(crate) fn attempt_result<R: Outcome>(
     }
 }
 
+/// What the handler of a query or an update answers.
+pub(crate) fn answer<R: Outcome>(subject: &Subject, result: R) -> Result<Payload, FailureTrace> {
+    let value = result.into_result().map_err(IntoFailure::into_failure)?;
+    encode(&value).map_err(|unstorable| unstorable.failure(subject))
+}
+
+/// The answer as its asker sees it.
+pub(crate) fn read_reply<T: DeserializeOwned, E>(
+    subject: &Subject,
+    answer: &Payload,
+) -> Result<T, CallError<E>> {
+    answer.decode().map_err(|error| {
+        let message = format!(
+            "the answer to {subject} is not a `{}`: {error}",
+            rust_type::<T>()
+        );
+        CallError::Other(Trace::new(FailureTrace::application(
+            type_name::DECODE,
+            message,
+        )))
+    })
+}
+
 /// An attempt fails with what user code raised: a timeout or a cancellation of something else it
 /// used must not read as its own.
 fn as_application(failure: FailureTrace) -> FailureTrace {
@@ -170,7 +194,7 @@ impl Unstorable {
         }
     }
 
-    fn failure(&self, subject: &Subject) -> FailureTrace {
+    pub(crate) fn failure(&self, subject: &Subject) -> FailureTrace {
         let name = match self {
             Self::Encode(_) => ENCODE,
             Self::TooLarge { .. } => type_name::TOO_LARGE,

@@ -13,7 +13,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::failure::IntoFailure;
 use crate::handle::Handle;
-use crate::signal::Signals;
+use crate::handlers::Handlers;
 use crate::wire::{Data, Outcome};
 
 /// A future that stays on its thread.
@@ -83,7 +83,7 @@ pub trait WorkflowMeta: Copy + Send + Sync + 'static {
     fn main(ctx: Ctx<Self::State>, input: Self::Input) -> LocalFuture<Self::Return>;
 
     /// Registers the handlers.
-    fn signals(signals: &mut Signals<Self::State>);
+    fn handlers(handlers: &Handlers<Self::State>);
 }
 
 /// Something that can be started: a `#[workflow]`, or a [`WorkflowDef`].

@@ -58,7 +58,7 @@ fn a_handler_of_any_name_gets_what_nobody_else_takes() {
     for (name, text) in [("x", "1"), ("received", "2"), ("y", "3")] {
         mailbox.arrive(&name.into(), &Payload::bytes(text));
     }
-    mailbox.handle_any(any());
+    mailbox.handle_any(any(), HandlerEnd::default());
     assert_eq!(
         inputs(mailbox.deliverable()),
         ["1", "3"].map(Payload::bytes)

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use outlast_model::event::Started;
+use outlast_model::event::{Started, UpdateOutcome, UpdateRequest};
 use outlast_model::failure::RetryState;
 use outlast_model::id::Epoch;
-use outlast_model::task::{RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::job::UpdateJob;
+use outlast_model::task::{Query, RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::{
-    Activation, Command, Failure, Job, Payload, QueueName, Resolution, RunId, Seq, Shared,
-    SignalName, Timestamp, WorkflowId, WorkflowType,
+    Activation, Command, Failure, Job, Payload, QueryName, QueueName, Resolution, RunId, Seq,
+    Shared, SignalName, Timestamp, UpdateId, UpdateName, WorkflowId, WorkflowType,
 };
 use outlast_runtime::{ForeignWake, Instance, ReplayChecks, StepCode, Unwatched, run_task};
 use serde::Serialize;
@@ -25,6 +26,10 @@ pub(crate) struct Play {
     pub(crate) commands: Vec<Command>,
     /// Why the last task failed.
     pub(crate) failure: Option<Failure>,
+    /// The answers to the queries of the last task.
+    pub(crate) answers: Vec<Result<Payload, Failure>>,
+    /// What the last task had to say.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Play {
@@ -54,6 +59,8 @@ impl Play {
             instance: None,
             commands: Vec::new(),
             failure: None,
+            answers: Vec::new(),
+            notes: Vec::new(),
         };
         play.tell(vec![Job::Initialize(Shared::new(started))]);
         play
@@ -61,6 +68,10 @@ impl Play {
 
     /// Runs a task with these jobs.
     pub(crate) fn tell(&mut self, jobs: Vec<Job>) -> &mut Self {
+        self.task(jobs, Vec::new())
+    }
+
+    fn task(&mut self, jobs: Vec<Job>, queries: Vec<Query>) -> &mut Self {
         let task = WorkflowTask {
             token: TaskToken {
                 run: RunNo(1),
@@ -78,7 +89,7 @@ impl Play {
                 jobs,
             },
             history: None,
-            queries: Vec::new(),
+            queries,
         };
         let foreign: ForeignWake = Arc::new(|run| panic!("a foreign wake of {run}"));
         let instance = self.instance.take();
@@ -92,12 +103,37 @@ impl Play {
             checks,
         );
         self.instance = instance;
-        (self.commands, self.failure) = match answer {
-            TaskAnswer::Completed { commands, .. } => (commands, None),
-            TaskAnswer::Queried(_) => (Vec::new(), None),
-            TaskAnswer::Failed { failure, .. } => (Vec::new(), Some(failure)),
-        };
+        (self.commands, self.failure) = (Vec::new(), None);
+        match answer {
+            TaskAnswer::Completed { commands, notes } => {
+                (self.commands, self.notes) = (commands, notes.texts);
+            }
+            TaskAnswer::Queried(answers) => self.answers = answers,
+            TaskAnswer::Failed { failure, .. } => self.failure = Some(failure),
+        }
         self
+    }
+
+    /// Asks something; the answer as JSON, or the message of the failure.
+    pub(crate) fn query(&mut self, name: &str, input: impl Serialize) -> Result<String, String> {
+        let (name, input) = (QueryName::new(name), payload(input));
+        self.task(Vec::new(), vec![Query { name, input }]);
+        let answer = self.answers.pop().expect("one answer to one query");
+        answer
+            .map(|payload| text(&payload))
+            .map_err(|failure| failure.message.clone())
+    }
+
+    pub(crate) fn update(&mut self, name: &str, input: impl Serialize) -> &mut Self {
+        let request = UpdateRequest {
+            id: UpdateId::new(format!("{name}-1")),
+            name: UpdateName::new(name),
+            input: payload(input),
+        };
+        self.tell(vec![Job::Update(Box::new(UpdateJob {
+            request,
+            run_validator: true,
+        }))])
     }
 
     pub(crate) fn activity(&mut self, seq: u32, result: impl Serialize) -> &mut Self {
@@ -183,14 +219,17 @@ fn describe(command: &Command) -> String {
         Command::CompleteWorkflow { result } => format!("complete {}", text(result)),
         Command::FailWorkflow { failure } => format!("fail: {failure}"),
         Command::CancelWorkflow => "cancelled".into(),
+        Command::AcceptUpdate { id } => format!("accept {id}"),
+        Command::RejectUpdate { id, failure } => format!("reject {id}: {failure}"),
+        Command::CompleteUpdate { id, outcome } => match outcome {
+            UpdateOutcome::Completed(result) => format!("answer {id} {}", text(result)),
+            UpdateOutcome::Failed(failure) => format!("fail {id}: {failure}"),
+        },
         Command::StartChild(_)
         | Command::CancelChild { .. }
         | Command::SignalExternal(_)
         | Command::CancelExternal(_)
         | Command::SetPatch { .. }
-        | Command::AcceptUpdate { .. }
-        | Command::RejectUpdate { .. }
-        | Command::CompleteUpdate { .. }
         | Command::ContinueAsNew(_) => command.name().into(),
     }
 }

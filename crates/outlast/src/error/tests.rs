@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outlast_model::failure::RetryState;
+use outlast_model::failure::type_name;
 use outlast_model::{ActivityType, FailureKind, Refusal, Seq, TimeoutKind};
 use serde::{Deserialize, Serialize};
 
@@ -83,32 +84,43 @@ fn a_typed_error_comes_back_as_itself() {
     assert!(matches!(error, CallError::Failed(ChargeError::Declined(why), _) if why == "stolen"));
 }
 
-#[test]
-fn failures_are_sorted_by_what_the_caller_can_do() {
-    let name = |error: CallError| match error {
+fn name(error: &CallError) -> &'static str {
+    match error {
         CallError::Failed(..) => "failed",
         CallError::Cancelled(_) => "cancelled",
         CallError::TimedOut(_) => "timed out",
         CallError::Panicked(_) => "panicked",
         CallError::NotRegistered(_) => "not registered",
         CallError::Terminated(_) => "terminated",
+        CallError::Rejected(_) => "rejected",
+        CallError::RunFinished(_) => "run finished",
+        CallError::AlreadyExists(_) => "already exists",
+        CallError::NotFound(_) => "not found",
         CallError::Refused(_) => "refused",
         CallError::Other(_) => "other",
-    };
+    }
+}
+
+#[test]
+fn failures_are_sorted_by_what_the_caller_can_do() {
     let timeout = FailureTrace::timeout(TimeoutKind::Heartbeat, None);
     let terminated = FailureTrace::new(FailureKind::Terminated, "enough");
-    let too_large = FailureTrace::application(outlast_model::failure::type_name::TOO_LARGE, "");
+    let ours = |name: &str| FailureTrace::application(name, "");
     for (failure, expected) in [
         (Error::msg("no").into_failure(), "failed"),
         (FailureTrace::canceled("stop"), "cancelled"),
         (timeout, "timed out"),
         (FailureTrace::panic("oh"), "panicked"),
         (terminated, "terminated"),
-        (too_large, "other"),
+        (ours(type_name::NOT_REGISTERED), "not registered"),
+        (ours(type_name::RUN_FINISHED), "run finished"),
+        (ours(type_name::ALREADY_EXISTS), "already exists"),
+        (ours(type_name::NOT_FOUND), "not found"),
+        (ours(type_name::TOO_LARGE), "other"),
     ] {
-        assert_eq!(name(seen::<Error>(failure)), expected);
+        assert_eq!(name(&seen::<Error>(failure)), expected);
     }
-    assert_eq!(name(Refusal::StoreFull.into()), "refused");
+    assert_eq!(name(&Refusal::StoreFull.into()), "refused");
 }
 
 #[test]
@@ -121,7 +133,10 @@ fn an_error_of_another_version_is_other_and_keeps_its_trace() {
 #[test]
 fn the_tree_shows_every_link_with_its_kind_and_place() {
     let trace = activity_failed(declined().into_failure().at("src/pay.rs:12"));
-    let client = Trace::of("workflow checkout (order-42)", trace.failure().clone());
+    let client = Trace::of(
+        "workflow checkout (order-42) failed",
+        trace.failure().clone(),
+    );
     assert_eq!(
         client.tree(),
         "workflow checkout (order-42) failed\n\
@@ -137,8 +152,10 @@ fn the_tree_shows_every_link_with_its_kind_and_place() {
 #[test]
 fn a_typed_failure_is_found_across_workflows() {
     let in_workflow = Error::from(seen::<ChargeError>(declined().into_failure()));
-    let at_client =
-        CallError::observe::<Error>(Trace::of("workflow a (1)", in_workflow.into_failure()));
+    let at_client = CallError::observe::<Error>(Trace::of(
+        "workflow a (1) failed",
+        in_workflow.into_failure(),
+    ));
     let in_another_activity = Error::from(at_client);
     assert_eq!(in_another_activity.find::<ChargeError>(), Some(declined()));
     assert_eq!(in_another_activity.find::<NotInCart>().map(|e| e.0), None);

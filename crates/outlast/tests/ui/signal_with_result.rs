@@ -1,0 +1,17 @@
+use outlast::prelude::*;
+#[derive(Default)]
+struct Cart {
+    n: u64,
+}
+#[workflow]
+impl Cart {
+    async fn run(ctx: Ctx<Self>) -> Result<u64> {
+        Ok(ctx.with(|c| c.n))
+    }
+    #[signal]
+    fn add(&mut self, n: u64) -> u64 {
+        self.n += n;
+        self.n
+    }
+}
+fn main() {}
