@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use futures::future::{Either, select};
 use outlast_model::{Failure, Payload};
-use outlast_runtime::{Context, SignalHandler};
+use outlast_runtime::{AnySignalHandler, Context, HandlerEnd, SignalHandler};
 
 use crate::backend::{Backend, short};
 use crate::flow::{Flow, Listening, Log, act, done, sleep, word};
@@ -194,10 +194,11 @@ fn a_handler_of_any_name_gets_signals_that_nobody_else_takes() {
         ctx.on_signal("named".into(), noting(&log));
         async move {
             let first = ctx.recv("received".into());
-            ctx.on_any_signal(Rc::new(move |_, name, input| {
+            let any: AnySignalHandler = Rc::new(move |_, name, input| {
                 noted.note(format!("any {name} {}", text(&input)));
                 Box::pin(async { Ok(()) })
-            }));
+            });
+            ctx.on_any_signal(any, HandlerEnd::default());
             log.note(word(&first.await));
             sleep(ctx, 1).await;
             log.note(word(&ctx.recv("received".into()).await));
