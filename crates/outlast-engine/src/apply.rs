@@ -48,7 +48,10 @@ pub fn apply(
     if !run.status().is_open() {
         return closed(run, &input);
     }
-    if !matches!(input, Input::Update { .. } | Input::Task { .. }) {
+    if !matches!(
+        input,
+        Input::Update { .. } | Input::Task { .. } | Input::Due
+    ) {
         run.is_speculative_no_more();
     }
     match input {
@@ -393,6 +396,7 @@ fn resolve_step(
 
 fn due(run: &mut Run, now: Timestamp, decision: &mut Decision) -> Result<(), Error> {
     while let Some(thing) = run.pop_due(now) {
+        run.is_speculative_no_more();
         match thing {
             Deadline::Run => {
                 return Ok(close::force(run, decision, EventKind::TimedOut, now)?);

@@ -6,6 +6,7 @@ mod cancel;
 mod eviction;
 mod ids;
 mod lifecycle;
+mod messages;
 mod race;
 mod shards;
 mod signals;
