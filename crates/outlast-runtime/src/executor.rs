@@ -126,7 +126,8 @@ impl Executor {
         id
     }
 
-    fn insert(
+    /// Adds a task that has its number.
+    pub(crate) fn insert(
         &mut self,
         id: TaskId,
         wake: Arc<TaskWaker>,
@@ -175,7 +176,7 @@ impl Executor {
     }
 
     /// Takes in the branches that code has spawned.
-    fn adopt(&mut self, shared: &Shared) {
+    pub(crate) fn adopt(&mut self, shared: &Shared) {
         for Spawned {
             id,
             future,

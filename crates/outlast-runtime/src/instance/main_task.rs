@@ -32,6 +32,8 @@ impl Instance {
         watch: &dyn SliceWatch,
     ) -> Result<(), TaskFailure> {
         let shared = Rc::clone(&self.shared);
+        // Before the program can spawn: main is the first task.
+        let (id, wake) = shared.new_task();
         shared.begin_poll(&shared.main_scope);
         watch.before_poll(MAIN, None);
         let made = {
@@ -48,10 +50,9 @@ impl Instance {
             .map_err(|payload| TaskFailure::panic(&*payload, &whence))?
             .map_err(TaskFailure::refused_input)?;
         shared.end_poll();
-        let body = Body::Main(main);
-        let id = self
-            .executor
-            .add(&shared, MAIN.into(), body, &shared.main_scope);
+        let (body, scope) = (Body::Main(main), Rc::clone(&shared.main_scope));
+        self.executor.insert(id, wake, MAIN.into(), body, scope);
+        self.executor.adopt(&shared);
         shared.push_ready(id);
         Ok(())
     }

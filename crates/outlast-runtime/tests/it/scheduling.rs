@@ -291,3 +291,22 @@ fn an_activity_nobody_waits_for_goes_on_when_detached() {
     backend.complete(1, "").turn();
     assert_eq!(short(&backend.fire(1).turn()), ["complete"]);
 }
+
+#[test]
+fn a_branch_may_be_spawned_before_main_is_there() {
+    let flow = Flow::new(|ctx, log| {
+        let noted = log.clone();
+        ctx.spawn(async move { noted.note(word(&sleep(ctx, 1).await)) });
+        async move {
+            log.note("main");
+            sleep(ctx, 2).await;
+            done()
+        }
+    });
+    let mut backend = Backend::new(flow);
+    assert_eq!(short(&backend.turn()), ["timer 1", "timer 2"]);
+    let waiting = backend.instance.as_ref().expect("waits").waiting();
+    assert_eq!(waiting[0].name, "main");
+    backend.fire(1).turn();
+    assert_eq!(backend.log(), ["main", "ok:"]);
+}
