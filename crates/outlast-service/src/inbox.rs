@@ -17,8 +17,9 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct State {
     mail: Vec<Mail>,
-    /// Waking somebody who does not sleep would cost a system call for nothing.
-    is_asleep: bool,
+    /// Waking somebody who does not sleep would cost a system call for nothing. More than one
+    /// sleeps while a shard is taken over: the thread that was replaced may not know it yet.
+    sleepers: usize,
     /// Somebody wants the engine thread to look, without mail.
     is_rung: bool,
     /// Nobody takes mail any more.
@@ -73,9 +74,9 @@ impl Inbox {
         if !state.mail.is_empty() || state.is_rung {
             return;
         }
-        state.is_asleep = true;
+        state.sleepers += 1;
         state = self.wait(state, limit);
-        state.is_asleep = false;
+        state.sleepers -= 1;
     }
 
     fn wait<'a>(
@@ -95,15 +96,36 @@ impl Inbox {
         }
     }
 
+    /// Wakes all: the one that would be chosen may have been replaced, and takes no mail.
     fn wake(&self, state: MutexGuard<'_, State>) {
-        let is_asleep = state.is_asleep;
+        let sleepers = state.sleepers;
         drop(state);
-        if is_asleep {
-            self.bell.notify_one();
+        if sleepers > 0 {
+            self.bell.notify_all();
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_wakes_whoever_sleeps_also_while_a_shard_is_taken_over() {
+        let inbox = Inbox::default();
+        std::thread::scope(|scope| {
+            let replaced = scope.spawn(|| inbox.sleep(Sleep::UntilMail));
+            let driver = scope.spawn(|| inbox.sleep(Sleep::UntilMail));
+            while inbox.lock().sleepers < 2 {
+                std::thread::yield_now();
+            }
+            inbox.put(Mail::Look);
+            replaced.join().expect("wakes");
+            driver.join().expect("wakes");
+        });
     }
 }
