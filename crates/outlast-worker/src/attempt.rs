@@ -8,71 +8,85 @@ use outlast_model::task::{ActivityTask, StopReason};
 use crate::heartbeat::Heartbeats;
 use crate::stop::Stop;
 
-/// What the code of an activity knows about its attempt.
+/// What the code of an activity knows about its attempt. Cheap to clone.
 #[derive(Clone)]
 pub struct AttemptCtx {
-    task: Arc<ActivityTask>,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    task: ActivityTask,
     stop: Arc<Stop>,
     /// Absent in a unit test, where nobody listens.
     link: Option<Link>,
 }
 
-#[derive(Clone)]
 pub(crate) struct Link {
-    pub(crate) heartbeats: Arc<Heartbeats>,
+    pub(crate) heartbeats: Heartbeats,
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
 impl std::fmt::Debug for AttemptCtx {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AttemptCtx")
-            .field("task", &self.task)
+            .field("task", &self.inner.task)
             .finish_non_exhaustive()
     }
 }
 
 impl AttemptCtx {
-    pub(crate) fn new(task: Arc<ActivityTask>, stop: Arc<Stop>, link: Link) -> Self {
-        Self {
-            task,
-            stop,
-            link: Some(link),
-        }
+    pub(crate) fn new(task: ActivityTask, stop: Arc<Stop>, link: Option<Link>) -> Self {
+        let inner = Arc::new(Inner { task, stop, link });
+        Self { inner }
     }
 
     /// A context that nobody listens to: for calling an activity in a plain test.
     pub fn unlinked(task: ActivityTask) -> Self {
-        Self {
-            task: Arc::new(task),
-            stop: Arc::default(),
-            link: None,
-        }
+        Self::new(task, Arc::default(), None)
     }
 
     /// What is being run.
     pub fn info(&self) -> &ActivityTask {
-        &self.task
+        &self.inner.task
     }
 
     /// Says that it is alive, and how far it is: the next attempt can read it.
     pub fn heartbeat(&self, details: Payload) {
-        if let Some(link) = &self.link {
-            link.heartbeats.beat(details, &link.runtime);
+        let Some(link) = &self.inner.link else {
+            return;
+        };
+        if let Some(wait) = link.heartbeats.beat(details) {
+            let me = self.clone();
+            drop(link.runtime.spawn(async move {
+                tokio::time::sleep(wait).await;
+                me.flush();
+            }));
         }
+    }
+
+    /// Reports what it has not reported yet.
+    pub(crate) fn flush(&self) {
+        if let Some(link) = &self.inner.link {
+            link.heartbeats.flush();
+        }
+    }
+
+    pub(crate) fn stop(&self) -> &Arc<Stop> {
+        &self.inner.stop
     }
 
     /// Whether it should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.stop.reason().is_some()
+        self.inner.stop.reason().is_some()
     }
 
     /// Why it should stop.
     pub fn stop_reason(&self) -> Option<StopReason> {
-        self.stop.reason()
+        self.inner.stop.reason()
     }
 
     /// Waits until it should stop.
     pub async fn cancelled(&self) -> StopReason {
-        self.stop.wait().await
+        self.inner.stop.wait().await
     }
 }

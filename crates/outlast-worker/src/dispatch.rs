@@ -18,6 +18,7 @@ use outlast_model::failure::type_name;
 use outlast_model::task::{
     ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::attempt::{AttemptCtx, Link};
 use crate::clock;
@@ -29,9 +30,9 @@ use crate::steps::Steps;
 use crate::stop::Stop;
 
 /// Attempts polled by one task of the runtime.
-const CHUNK: usize = 32;
-/// A chunk that took longer gives the rest away.
-const CHUNK_TIME: Duration = Duration::from_micros(50);
+const CHUNK: usize = 128;
+/// A chunk that took longer gives the rest to another task.
+const CHUNK_TIME: Duration = Duration::from_micros(100);
 
 /// What the backend wants done, once it is durable.
 #[derive(Debug)]
@@ -42,6 +43,12 @@ pub enum Dispatch {
     Step(StepTask),
     /// Tell a running attempt to stop.
     Stop(AttemptToken, StopReason),
+}
+
+/// An attempt that is about to begin, and how it is told to stop.
+enum Start {
+    Activity(Box<ActivityTask>, Arc<Stop>),
+    Step(StepTask, Arc<Stop>),
 }
 
 type Outcome = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
@@ -77,35 +84,44 @@ impl Dispatcher {
 
     /// Takes what became durable.
     pub(crate) fn dispatch(self: &Arc<Self>, work: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
-        let mut chunk: Vec<Dispatch> = Vec::new();
-        self.announce(&work);
-        for item in work {
-            match item {
-                Dispatch::Stop(token, reason) => self.stop(token, reason),
-                item @ (Dispatch::Activity(_) | Dispatch::Step(_)) => {
-                    chunk.push(item);
-                    if chunk.len() >= CHUNK {
-                        self.spawn_chunk(std::mem::take(&mut chunk), port);
-                    }
-                }
-            }
+        let mut stops = Vec::new();
+        let mut starts = self.announce(work, &mut stops);
+        for (token, reason) in stops {
+            self.stop(token, reason);
         }
-        if !chunk.is_empty() {
-            self.spawn_chunk(chunk, port);
+        while !starts.is_empty() {
+            let rest = starts.split_off(starts.len().min(CHUNK));
+            self.spawn_chunk(std::mem::replace(&mut starts, rest), port);
         }
     }
 
     /// From here on these attempts can be told to stop, also while they wait for the runtime.
-    fn announce(&self, work: &[Dispatch]) {
+    fn announce(
+        &self,
+        work: Vec<Dispatch>,
+        stops: &mut Vec<(AttemptToken, StopReason)>,
+    ) -> Vec<Start> {
+        let mut starts = Vec::with_capacity(work.len());
         let mut running = self.running();
+        let mut known = |token| {
+            let stop = Arc::<Stop>::default();
+            running.insert(token, stop.clone());
+            stop
+        };
         for item in work {
-            let token = match item {
-                Dispatch::Activity(task) => task.token,
-                Dispatch::Step(task) => task.token,
-                Dispatch::Stop(..) => continue,
-            };
-            running.insert(token, Arc::default());
+            match item {
+                Dispatch::Activity(task) => {
+                    let stop = known(task.token);
+                    starts.push(Start::Activity(task, stop));
+                }
+                Dispatch::Step(task) => {
+                    let stop = known(task.token);
+                    starts.push(Start::Step(task, stop));
+                }
+                Dispatch::Stop(token, reason) => stops.push((token, reason)),
+            }
         }
+        starts
     }
 
     /// Tells every running attempt to stop.
@@ -126,7 +142,7 @@ impl Dispatcher {
         }
     }
 
-    fn spawn_chunk(self: &Arc<Self>, chunk: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
+    fn spawn_chunk(self: &Arc<Self>, chunk: Vec<Start>, port: &Arc<dyn WorkerPort>) {
         let (me, port) = (self.clone(), port.clone());
         drop(
             self.runtime
@@ -134,23 +150,23 @@ impl Dispatcher {
         );
     }
 
-    async fn run_chunk(self: Arc<Self>, chunk: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
+    async fn run_chunk(self: Arc<Self>, chunk: Vec<Start>, port: &Arc<dyn WorkerPort>) {
         let begun = clock::now();
         let mut done = Vec::with_capacity(chunk.len());
-        for item in chunk {
-            let Some(mut outcome) = self.begin(item, port) else {
-                continue;
-            };
-            if clock::now().duration_since(begun) > CHUNK_TIME {
-                self.spawn_one(outcome, port.clone());
-                continue;
-            }
+        let mut rest = chunk.into_iter();
+        while let Some(start) = rest.next() {
+            let mut outcome = self.begin(start, port);
             match poll_fn(|cx| Poll::Ready(outcome.as_mut().poll(cx))).await {
-                Poll::Ready(outcome) => done.push(self.ended(outcome)),
+                Poll::Ready(outcome) => done.push(outcome),
                 Poll::Pending => self.spawn_one(outcome, port.clone()),
+            }
+            if rest.len() > 0 && clock::now().duration_since(begun) > CHUNK_TIME {
+                self.spawn_chunk(rest.collect(), port);
+                break;
             }
         }
         if !done.is_empty() {
+            self.ended(&done);
             port.complete_attempts(done);
         }
     }
@@ -158,114 +174,97 @@ impl Dispatcher {
     fn spawn_one(self: &Arc<Self>, outcome: Outcome, port: Arc<dyn WorkerPort>) {
         let me = self.clone();
         drop(self.runtime.spawn(async move {
-            let outcome = outcome.await;
-            port.complete_attempts(vec![me.ended(outcome)]);
+            let done = vec![outcome.await];
+            me.ended(&done);
+            port.complete_attempts(done);
         }));
     }
 
-    /// The attempt is over: its slot is free before anybody hears of it.
-    fn ended(&self, outcome: AttemptOutcome) -> AttemptOutcome {
-        self.running().remove(&outcome.token);
-        self.slots.give(outcome.token.kind);
-        outcome
-    }
-
-    fn begin(self: &Arc<Self>, item: Dispatch, port: &Arc<dyn WorkerPort>) -> Option<Outcome> {
-        match item {
-            Dispatch::Activity(task) => Some(self.activity(*task, port)),
-            Dispatch::Step(task) => Some(self.step(&task)),
-            Dispatch::Stop(token, reason) => {
-                self.stop(token, reason);
-                None
-            }
+    /// These attempts are over: their slots are free before anybody hears of it.
+    fn ended(&self, outcomes: &[AttemptOutcome]) {
+        let mut running = self.running();
+        for outcome in outcomes {
+            running.remove(&outcome.token);
+            self.slots.give(outcome.token.kind);
         }
     }
 
-    fn activity(self: &Arc<Self>, task: ActivityTask, port: &Arc<dyn WorkerPort>) -> Outcome {
+    fn begin(self: &Arc<Self>, start: Start, port: &Arc<dyn WorkerPort>) -> Outcome {
+        let (token, stop) = match &start {
+            Start::Activity(task, stop) => (task.token, stop),
+            Start::Step(task, stop) => (task.token, stop),
+        };
+        if stop.reason().is_some() {
+            // It was told to before it began.
+            let result = AttemptResult::Canceled(None);
+            return Box::pin(std::future::ready(AttemptOutcome { token, result }));
+        }
+        match start {
+            Start::Activity(task, stop) => self.activity(*task, stop, port),
+            Start::Step(task, stop) => self.step(&task, stop),
+        }
+    }
+
+    fn activity(
+        self: &Arc<Self>,
+        task: ActivityTask,
+        stop: Arc<Stop>,
+        port: &Arc<dyn WorkerPort>,
+    ) -> Outcome {
         let token = task.token;
-        let Some(code) = self.registry.activities.get(&task.activity_type).cloned() else {
+        let Some(code) = self.registry.activities.get(&task.activity_type) else {
             let name = task.activity_type.clone();
             let text =
                 format!("no worker has activity {name}; add .activity({name}) to the builder");
             return failed(token, Failure::application(type_name::NOT_REGISTERED, text));
         };
-        let Some(stop) = self.begins(token) else {
-            return stopped(token);
-        };
-        let beats = Heartbeats::new(token, task.heartbeat, port.clone());
-        let heartbeats = Arc::new(beats);
-        let input = task.input.clone();
         let link = Link {
-            heartbeats: heartbeats.clone(),
+            heartbeats: Heartbeats::new(token, task.heartbeat, port.clone()),
             runtime: self.runtime.clone(),
         };
-        let ctx = AttemptCtx::new(Arc::new(task), stop.clone(), link);
-        let body = catch_unwind(AssertUnwindSafe(|| code(ctx, input)));
-        let attempt = match body {
+        let input = task.input.clone();
+        let ctx = AttemptCtx::new(task, stop, Some(link));
+        let mut attempt = match catch_unwind(AssertUnwindSafe(|| code(ctx.clone(), input))) {
             Err(panic) => return failed(token, panicked(&*panic)),
-            Ok(body) => self.body(body),
+            Ok(body) => self.attempt(body),
         };
         let grace = self.abort_after;
         Box::pin(async move {
-            let result = until_stopped(attempt, &stop, grace).await;
+            let result = until_stopped(&mut attempt, ctx.stop(), grace).await;
             if !matches!(result, AttemptResult::Completed(_)) {
-                heartbeats.flush();
+                ctx.flush();
             }
             AttemptOutcome { token, result }
         })
     }
 
-    fn step(self: &Arc<Self>, task: &StepTask) -> Outcome {
+    fn step(self: &Arc<Self>, task: &StepTask, stop: Arc<Stop>) -> Outcome {
         let token = task.token;
         let Some(code) = self.steps.get(task.run_id, token.seq) else {
             let text = format!("the code of step {} is not in memory", task.name);
             return failed(token, Failure::application(type_name::WORKER_LOST, text));
         };
-        let Some(stop) = self.begins(token) else {
-            return stopped(token);
-        };
         let grace = self.abort_after;
-        let body = match catch_unwind(AssertUnwindSafe(|| code())) {
-            Ok(future) => Guarded(future),
+        let mut attempt = match catch_unwind(AssertUnwindSafe(|| code())) {
+            Ok(future) => Attempt::Async(future),
             Err(panic) => return failed(token, panicked(&*panic)),
         };
         Box::pin(async move {
-            let result = until_stopped(Box::pin(body), &stop, grace).await;
+            let result = until_stopped(&mut attempt, &stop, grace).await;
             AttemptOutcome { token, result }
         })
     }
 
-    fn body(&self, body: Body) -> Pin<Box<dyn Future<Output = AttemptResult> + Send>> {
+    fn attempt(&self, body: Body) -> Attempt {
         match body {
-            Body::Async(future) => Box::pin(Guarded(future)),
-            Body::Blocking(run) => {
-                let joined = self.runtime.spawn_blocking(move || {
-                    catch_unwind(AssertUnwindSafe(run))
-                        .unwrap_or_else(|panic| AttemptResult::Failed(panicked(&*panic)))
-                });
-                Box::pin(async move {
-                    joined
-                        .await
-                        .unwrap_or_else(|e| AttemptResult::Failed(Failure::panic(e.to_string())))
-                })
-            }
+            Body::Async(future) => Attempt::Async(future),
+            Body::Blocking(run) => Attempt::Blocking(self.runtime.spawn_blocking(run)),
         }
-    }
-
-    /// The way to stop this attempt; `None`: it was told to before it began.
-    fn begins(&self, token: AttemptToken) -> Option<Arc<Stop>> {
-        let stop = self.running().get(&token).cloned()?;
-        stop.reason().is_none().then_some(stop)
     }
 
     fn running(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, Arc<Stop>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn stopped(token: AttemptToken) -> Outcome {
-    let result = AttemptResult::Canceled(None);
-    Box::pin(std::future::ready(AttemptOutcome { token, result }))
 }
 
 fn failed(token: AttemptToken, failure: Failure) -> Outcome {
@@ -277,15 +276,11 @@ fn failed(token: AttemptToken, failure: Failure) -> Outcome {
 
 /// Runs the attempt to its end; once told to stop it has the grace to do so, then it is dropped
 /// at its next await.
-async fn until_stopped(
-    mut attempt: Pin<Box<dyn Future<Output = AttemptResult> + Send>>,
-    stop: &Arc<Stop>,
-    grace: Duration,
-) -> AttemptResult {
+async fn until_stopped(attempt: &mut Attempt, stop: &Arc<Stop>, grace: Duration) -> AttemptResult {
     // Made when the attempt first waits: most are done before.
     let mut expired: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
     poll_fn(move |cx| {
-        if let Poll::Ready(result) = attempt.as_mut().poll(cx) {
+        if let Poll::Ready(result) = attempt.poll(cx) {
             return Poll::Ready(result);
         }
         let expired = expired.get_or_insert_with(|| Box::pin(grace_is_over(stop.clone(), grace)));
@@ -302,15 +297,29 @@ async fn grace_is_over(stop: Arc<Stop>, grace: Duration) {
     tokio::time::sleep(grace).await;
 }
 
-/// A future whose panic is a failure like any other.
-struct Guarded(Pin<Box<dyn Future<Output = AttemptResult> + Send>>);
+/// The code of an attempt; its panic is a failure like any other.
+enum Attempt {
+    Async(Pin<Box<dyn Future<Output = AttemptResult> + Send>>),
+    Blocking(JoinHandle<AttemptResult>),
+}
 
-impl Future for Guarded {
-    type Output = AttemptResult;
+impl Attempt {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<AttemptResult> {
+        match self {
+            Self::Async(future) => catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)))
+                .unwrap_or_else(|panic| Poll::Ready(AttemptResult::Failed(panicked(&*panic)))),
+            Self::Blocking(thread) => Pin::new(thread)
+                .poll(cx)
+                .map(|ended| ended.unwrap_or_else(|error| AttemptResult::Failed(lost(error)))),
+        }
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<AttemptResult> {
-        let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
-        polled.unwrap_or_else(|panic| Poll::Ready(AttemptResult::Failed(panicked(&*panic))))
+/// Why a thread gave no result.
+fn lost(error: JoinError) -> Failure {
+    match error.try_into_panic() {
+        Ok(panic) => panicked(&*panic),
+        Err(error) => Failure::panic(error.to_string()),
     }
 }
 

@@ -49,8 +49,10 @@ impl Heartbeats {
         }
     }
 
-    /// Reports, now or at the end of the interval.
-    pub(crate) fn beat(self: &Arc<Self>, details: Payload, runtime: &tokio::runtime::Handle) {
+    /// Reports now, or keeps the details: then it says when they must be flushed, unless somebody
+    /// was told before.
+    #[must_use = "whoever is told must flush"]
+    pub(crate) fn beat(&self, details: Payload) -> Option<Duration> {
         let now = clock::now();
         let mut state = self.lock();
         let wait = state.last_sent.map_or(Duration::ZERO, |last| {
@@ -60,16 +62,12 @@ impl Heartbeats {
             state.last_sent = Some(now);
             state.unsent = None;
             drop(state);
-            return self.port.heartbeat(self.token, details);
+            self.port.heartbeat(self.token, details);
+            return None;
         }
         state.unsent = Some(details);
-        if !std::mem::replace(&mut state.is_flush_set, true) {
-            let me = self.clone();
-            drop(runtime.spawn(async move {
-                tokio::time::sleep(wait).await;
-                me.flush();
-            }));
-        }
+        let is_told = std::mem::replace(&mut state.is_flush_set, true);
+        (!is_told).then_some(wait)
     }
 
     /// Reports what is still unsent: before a failure, a cancel, a hand-back.
