@@ -26,7 +26,7 @@ use crate::failure::IntoFailure;
 use crate::scope::{self, Scope};
 use crate::signal::Signal;
 use crate::subject::Subject;
-use crate::task::{Ending, Prepared, Task};
+use crate::task::{Ending, Task, prepare};
 use crate::wait::WaitUntil;
 use crate::wire::{Asked, Data, attempt_result, store_or_panic};
 use crate::workflow::WorkflowState;
@@ -142,7 +142,7 @@ impl<S> Ctx<S> {
         self,
         branch: impl Future<Output = R> + 'static,
     ) -> Task<R::Value, R::Error> {
-        let Prepared { branch, slot } = Prepared::new(self.raw, branch);
+        let (branch, slot) = prepare(self.raw, branch);
         Task::new(self.raw.spawn(branch), slot)
     }
 

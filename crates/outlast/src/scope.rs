@@ -7,7 +7,7 @@ use outlast_runtime::{Context, Supervision};
 
 use crate::call_error::CallError;
 use crate::failure::IntoFailure;
-use crate::task::{Ending, Prepared, Task, observe};
+use crate::task::{Ending, Task, observe, prepare};
 
 /// The handle of a scope: spawn into it, cancel it.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ impl Scope {
         &self,
         branch: impl Future<Output = R> + 'static,
     ) -> Task<R::Value, R::Error> {
-        let Prepared { branch, slot } = Prepared::new(self.ctx, branch);
+        let (branch, slot) = prepare(self.ctx, branch);
         Task::new(self.raw.spawn(branch), slot)
     }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context as Wakers, Poll, Waker};
 
 use futures_core::FusedFuture;
-use outlast_runtime::{Branch, BranchFuture, Context};
+use outlast_runtime::{Branch, Context};
 
 use crate::call_error::CallError;
 use crate::error::Error;
@@ -64,7 +64,7 @@ pub struct Task<T, E: IntoFailure = Error> {
     error: PhantomData<fn() -> E>,
 }
 
-type SharedSlot<T> = Rc<RefCell<Slot<T>>>;
+pub(crate) type SharedSlot<T> = Rc<RefCell<Slot<T>>>;
 
 /// Where the branch leaves its result.
 pub(crate) enum Slot<T> {
@@ -74,26 +74,25 @@ pub(crate) enum Slot<T> {
 }
 
 /// What is to be spawned, and the slot where its result will be.
-pub(crate) struct Prepared<R: Ending> {
-    pub(crate) branch: BranchFuture,
-    pub(crate) slot: SharedSlot<R::Value>,
-}
-
-impl<R: Ending> Prepared<R> {
-    pub(crate) fn new(ctx: Context, work: impl Future<Output = R> + 'static) -> Self {
-        let slot = Rc::new(RefCell::new(Slot::Running(None)));
-        let filler = Filler(Rc::clone(&slot));
-        let branch = Box::pin(async move {
-            let result = work.await.into_result();
-            let result = result.map_err(IntoFailure::into_failure);
-            // A branch it spawned has failed: so has it, whatever it made of that.
-            let result = ctx.scope_failure().map_or(result, Err);
-            let told = result.as_ref().map(drop).map_err(Clone::clone);
-            filler.fill(result);
-            told
-        });
-        Self { branch, slot }
-    }
+pub(crate) fn prepare<R: Ending>(
+    ctx: Context,
+    work: impl Future<Output = R> + 'static,
+) -> (
+    impl Future<Output = Result<(), FailureTrace>> + 'static,
+    SharedSlot<R::Value>,
+) {
+    let slot = Rc::new(RefCell::new(Slot::Running(None)));
+    let filler = Filler(Rc::clone(&slot));
+    let branch = async move {
+        let result = work.await.into_result();
+        let result = result.map_err(IntoFailure::into_failure);
+        // A branch it spawned has failed: so has it, whatever it made of that.
+        let result = ctx.scope_failure().map_or(result, Err);
+        let told = result.as_ref().map(drop).map_err(Clone::clone);
+        filler.fill(result);
+        told
+    };
+    (branch, slot)
 }
 
 impl<T, E: IntoFailure> Task<T, E> {

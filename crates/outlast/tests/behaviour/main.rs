@@ -3,6 +3,7 @@
 
 mod calls;
 mod cancel;
+mod concurrency;
 mod eviction;
 mod ids;
 mod lifecycle;
