@@ -21,11 +21,12 @@ async fn give_back(key: String) -> Result<()> {
 
 #[workflow]
 async fn stay(ctx: Ctx, room: u32) -> Result<String> {
-    let key = ctx.run(reserve, room).await?;
+    // Half a reservation helps nobody: this call is out of reach of a cancel.
+    let key = ctx.run(reserve, room).shielded().await?;
     match ctx.sleep(14.days()).await {
         Ok(()) => Ok(format!("room {room}: a fine stay")),
         Err(cancelled) => {
-            // Durable work, out of reach of the cancel; for a block there is `ctx.shield`.
+            // Durable work after the cancel; for a whole block there is `ctx.shield`.
             ctx.run(give_back, key).shielded().await?;
             // The error goes on, so the run ends as cancelled.
             Err(cancelled.into())

@@ -26,6 +26,8 @@ mod embedded;
 mod erase;
 mod error;
 mod failure;
+#[cfg(doctest)]
+mod guide;
 mod handle;
 mod handlers;
 mod lifecycle;

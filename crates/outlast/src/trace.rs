@@ -47,7 +47,7 @@ impl Trace {
 
     /// The failure that decides what kind of trouble it is: behind "activity x failed" and
     /// "child x failed".
-    pub(crate) fn root(&self) -> &FailureTrace {
+    pub fn root(&self) -> &FailureTrace {
         let mut link = &*self.failure;
         while let (FailureKind::Activity { .. } | FailureKind::Child { .. }, Some(cause)) =
             (&link.kind, &link.cause)

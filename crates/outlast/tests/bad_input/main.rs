@@ -2,6 +2,7 @@
 //! stops nobody else.
 
 mod file;
+mod message;
 mod request;
 #[path = "../support/mod.rs"]
 mod support;

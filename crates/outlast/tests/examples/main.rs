@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-
 #[expect(dead_code, reason = "`main` is run as a program")]
 mod inside;
 
@@ -76,7 +75,7 @@ fn handlers_outlive_main() {
         "the desk is closed",
         "copy: printed page 1",
         "repair, the run finished first: true",
-        "note: ",
+        "note: the run has ended while handler of update `repair`..",
     ];
     prints("handlers_outlive_main", &lines);
 }
@@ -96,7 +95,8 @@ fn saga() {
     prints("saga", &lines);
 }
 
-/// Runs an example where nothing is yet, and again where its file is.
+/// Runs an example where nothing is yet, and again where its file is. A line that ends in `..`
+/// may go on.
 fn prints(name: &str, lines: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder for its file");
     for _ in 0..2 {
@@ -107,7 +107,13 @@ fn prints(name: &str, lines: &[&str]) {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{name} failed: {errors}");
         let printed = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(printed.lines().collect::<Vec<_>>(), lines);
+        let is_as_told = |(line, told): (&str, &&str)| match told.strip_suffix("..") {
+            Some(beginning) => line.starts_with(beginning),
+            None => line == *told,
+        };
+        let is_all = printed.lines().count() == lines.len();
+        let is_told = is_all && printed.lines().zip(lines).all(is_as_told);
+        assert!(is_told, "{name} printed\n{printed}instead of {lines:#?}");
     }
 }
 

@@ -1,0 +1,27 @@
+//! The guide and the README, as tests: every Rust block in them compiles and runs.
+//!
+//! Compiled by `cargo test --doc` only; a page that is missing here fails a test of the house.
+
+macro_rules! pages {
+    ($($page:ident: $file:literal)*) => {
+        $(
+            #[doc = include_str!($file)]
+            #[derive(Debug)]
+            pub struct $page;
+        )*
+    };
+}
+
+pages! {
+    Readme: "../../../README.md"
+    Combinators: "../../../docs/guide/combinators.md"
+    HandlerEnds: "../../../docs/guide/handler-ends.md"
+    Queries: "../../../docs/guide/queries.md"
+    Signals: "../../../docs/guide/signals.md"
+    StatefulWorkflows: "../../../docs/guide/stateful-workflows.md"
+    StructuredConcurrency: "../../../docs/guide/structured-concurrency.md"
+    Testing: "../../../docs/guide/testing.md"
+    Updates: "../../../docs/guide/updates.md"
+    WaitingOnState: "../../../docs/guide/waiting-on-state.md"
+    WorkflowsAndSteps: "../../../docs/guide/workflows-and-steps.md"
+}

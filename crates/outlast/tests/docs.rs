@@ -1,0 +1,164 @@
+//! What the pages in `docs` say about the sources is true: every test that is named exists,
+//! every page is tested and can be found, every link leads somewhere.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The rows of the three papers about the runtime.
+const ROWS: [(&str, std::ops::RangeInclusive<u32>); 3] =
+    [("000", 3..=12), ("001", 1..=20), ("002", 1..=25)];
+
+#[test]
+fn every_row_of_the_seeds_names_its_tests() {
+    let expected: Vec<String> = ROWS
+        .into_iter()
+        .flat_map(|(seed, rows)| rows.map(move |row| format!("{seed}-{row}")))
+        .collect();
+    let rows = seed_rows();
+    let found: Vec<&str> = rows.iter().map(|(row, _)| row.as_str()).collect();
+    assert_eq!(found, expected);
+    for (row, tests) in &rows {
+        assert!(!tests.is_empty(), "{row} names no test");
+    }
+}
+
+#[test]
+fn every_test_that_the_seeds_name_exists() {
+    let known = all_tests();
+    assert!(known.len() > 100, "tests are found");
+    for (row, tests) in seed_rows() {
+        for test in tests {
+            assert!(known.contains(&test), "{row}: there is no test {test}");
+        }
+    }
+}
+
+#[test]
+fn every_page_of_the_guide_is_in_its_index_and_in_the_tests() {
+    let index = read(&guide().join("README.md"));
+    let tested = read(&root().join("crates/outlast/src/guide.rs"));
+    for page in pages() {
+        if page == "README.md" {
+            continue;
+        }
+        assert!(index.contains(&format!("({page})")), "no link to {page}");
+        assert!(tested.contains(&format!("/{page}\"")), "{page} is untested");
+    }
+}
+
+#[test]
+fn every_page_of_the_guide_can_be_read_at_one_sitting() {
+    for page in pages() {
+        let lines = read(&guide().join(&page)).lines().count();
+        assert!(lines <= 150, "{page} has {lines} lines");
+    }
+}
+
+#[test]
+fn every_link_leads_to_a_file() {
+    let mut found = 0;
+    for page in markdown(&root()) {
+        let folder = page.parent().expect("a page lies in a folder");
+        for target in links(&read(&page)) {
+            let path = target.split('#').next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            found += 1;
+            let is_there = folder.join(path).exists();
+            assert!(is_there, "{}: {target} is not there", page.display());
+        }
+    }
+    assert!(found > 10, "links are found");
+}
+
+/// Rows look like: | 000-3 | what it became | `test`, `test` |
+fn seed_rows() -> Vec<(String, Vec<String>)> {
+    let text = read(&root().join("docs/seeds.md"));
+    let is_row = |line: &&str| line.starts_with("| 00");
+    let cells = text
+        .lines()
+        .filter(is_row)
+        .map(|line| line.split(" | ").collect::<Vec<_>>());
+    cells
+        .map(|cells| {
+            let row = cells[0].trim_start_matches("| ").to_owned();
+            let tests = cells.last().copied().unwrap_or_default();
+            let names = tests.split('`').skip(1).step_by(2);
+            (row, names.map(str::to_owned).collect())
+        })
+        .collect()
+}
+
+/// The names of all tests: functions below an attribute that makes them one.
+fn all_tests() -> BTreeSet<String> {
+    let mut sources = Vec::new();
+    collect(&root().join("crates"), "rs", &mut sources);
+    let mut found = BTreeSet::new();
+    for source in sources {
+        let mut is_test = false;
+        for line in read(&source).lines().map(str::trim_start) {
+            let name = line.trim_start_matches("async ").strip_prefix("fn ");
+            match name {
+                Some(name) if is_test => {
+                    let end = name.find('(').unwrap_or(name.len());
+                    found.insert(name[..end].to_owned());
+                    is_test = false;
+                }
+                Some(_) => {}
+                None => is_test |= ["#[test]", "#[outlast::test]"].contains(&line),
+            }
+        }
+    }
+    found
+}
+
+/// The targets of `[text](target)`.
+fn links(text: &str) -> Vec<String> {
+    let starts = text.match_indices("](");
+    let targets = starts.filter_map(|(at, _)| text[at + 2..].split(')').next());
+    targets.map(str::to_owned).collect()
+}
+
+fn pages() -> Vec<String> {
+    let mut found = Vec::new();
+    collect(&guide(), "md", &mut found);
+    let name = |path: &PathBuf| path.file_name().map(|n| n.to_string_lossy().into_owned());
+    found.iter().filter_map(name).collect()
+}
+
+/// The pages of the repository: those at its root, and all below `docs`.
+fn markdown(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(&root.join("docs"), "md", &mut found);
+    let entries = fs::read_dir(root).expect("the repository has a root");
+    let paths = entries.map(|entry| entry.expect("an entry of a folder").path());
+    found.extend(paths.filter(|path| path.extension().is_some_and(|e| e == "md")));
+    found
+}
+
+fn collect(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the repository") {
+        let path = entry.expect("an entry of a folder").path();
+        if path.is_dir() {
+            collect(&path, ending, found);
+        } else if path.extension().is_some_and(|e| e == ending) {
+            found.push(path);
+        }
+    }
+}
+
+fn guide() -> PathBuf {
+    root().join("docs/guide")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let above = here.ancestors().nth(2);
+    above.expect("crates lie two below the root").to_path_buf()
+}
