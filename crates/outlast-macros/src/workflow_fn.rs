@@ -34,6 +34,7 @@ pub(crate) fn expand(args: &WorkflowArgs, function: &ItemFn) -> Result<TokenStre
         input: input.cloned(),
         state: quote!(()),
         handle: quote!(#krate::__private::HandleOf<#output>),
+        peer: quote!(#krate::External),
         call: quote!(#name),
         init: quote!(),
         handlers: quote!(),
@@ -95,6 +96,8 @@ pub(crate) struct Meta {
     pub(crate) state: TokenStream,
     /// What a client gets.
     pub(crate) handle: TokenStream,
+    /// What another workflow gets.
+    pub(crate) peer: TokenStream,
     /// The function that makes main.
     pub(crate) call: TokenStream,
     pub(crate) init: TokenStream,
@@ -112,6 +115,7 @@ impl Meta {
             output,
             state,
             handle,
+            peer,
             call,
             init,
             handlers,
@@ -141,6 +145,7 @@ impl Meta {
                     #input_type
                     #return_type
                     type Handle = #handle;
+                    type Peer = #peer;
 
                     fn init(__input: &Self::Input) -> Self::State {
                         #init

@@ -54,6 +54,7 @@ pub(crate) fn expand(args: &WorkflowArgs, block: &ItemImpl) -> Result<TokenStrea
         input: input.clone(),
         state: quote!(#state),
         handle: quote!(#handle),
+        peer: quote!(#handle<#krate::Ctx>),
         call: quote!(<#state>::run),
         init: parts.init.clone().unwrap_or(default),
         handlers: quote!(#(#registrations)* #shown),
@@ -62,10 +63,16 @@ pub(crate) fn expand(args: &WorkflowArgs, block: &ItemImpl) -> Result<TokenStrea
     .items();
     let (attrs, kept) = (&block.attrs, &parts.kept);
     let handle_items = handle_items(&krate, &handle, &parts);
+    let input = input.as_ref().map_or_else(|| quote!(()), |ty| quote!(#ty));
     Ok(quote! {
         #(#attrs)*
         impl #state { #(#kept)* }
         impl #krate::WorkflowState for #state {}
+        impl<__A: #krate::Arg<#input>> #krate::__private::ContinuesWith<__A> for #state {
+            fn payload(input: __A) -> #krate::__private::Encoded {
+                #krate::Arg::<#input>::payload(input)
+            }
+        }
         #(#items)*
         #handle_items
     })
@@ -87,7 +94,10 @@ fn handle_items(krate: &TokenStream, handle: &syn::Ident, parts: &Parts) -> Toke
     let Some((output, _, vis)) = &parts.run else {
         return quote!();
     };
-    let client = quote!(#krate::__private::HandleOf<#output>);
+    let (client, peer) = (
+        quote!(#krate::__private::HandleOf<#output>),
+        quote!(#krate::External),
+    );
     let (signals, answers): (Vec<_>, Vec<_>) = parts
         .handlers
         .iter()
@@ -108,6 +118,12 @@ fn handle_items(krate: &TokenStream, handle: &syn::Ident, parts: &Parts) -> Toke
 
         impl ::core::convert::From<#client> for #handle {
             fn from(handle: #client) -> Self {
+                Self(handle)
+            }
+        }
+
+        impl ::core::convert::From<#peer> for #handle<#krate::Ctx> {
+            fn from(handle: #peer) -> Self {
                 Self(handle)
             }
         }

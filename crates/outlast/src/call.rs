@@ -40,14 +40,26 @@ pub mod kind {
     /// A signal.
     #[derive(Debug)]
     pub enum Recv {}
+    /// A child workflow that other code reaches as a `P`.
+    #[derive(Debug)]
+    pub struct Child<P>(
+        std::marker::PhantomData<fn() -> P>,
+        std::convert::Infallible,
+    );
+    /// The word that something reached another run.
+    #[derive(Debug)]
+    pub enum External {}
+    /// A promise.
+    #[derive(Debug)]
+    pub enum Promise {}
 }
 
 /// A durable operation, already scheduled. Awaiting gives its result, dropping cancels it.
 #[must_use = "durable calls are cancelled when dropped: `.await` them, or `.detach()`"]
 pub struct Call<T, E: IntoFailure = Error, K = kind::Activity> {
-    ctx: Context,
-    operation: Operation,
-    subject: Subject,
+    pub(crate) ctx: Context,
+    pub(crate) operation: Operation,
+    pub(crate) subject: Subject,
     deadline: Option<Deadline>,
     is_shielded: bool,
     /// No limit was asked for, the ten minutes apply.
@@ -220,7 +232,7 @@ impl<T, E: IntoFailure> Call<T, E, kind::Step> {
     }
 }
 
-fn undone_by<A: Activity<K>, K>(operation: Operation, undo: A) -> Operation {
+pub(crate) fn undone_by<A: Activity<K>, K>(operation: Operation, undo: A) -> Operation {
     operation.undo(ActivityType::new(undo.name()), undo.defaults().options())
 }
 

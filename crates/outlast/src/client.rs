@@ -7,9 +7,11 @@ use std::sync::Arc;
 use outlast_model::view::{ListFilter, RunRef, Summary};
 use outlast_model::{QueueName, RunId, WorkflowId};
 use outlast_worker::port::ClientPort;
+use serde_json::Value;
 
 use crate::arg::Arg;
 use crate::call_error::CallError;
+use crate::error::Error;
 use crate::handle::Handle;
 use crate::start::{Draft, Run, Start};
 use crate::workflow::Workflow;
@@ -69,6 +71,27 @@ impl App {
         W: Workflow<K>,
     {
         Run::new(Draft::new(self.clone(), workflow.name(), input.payload()))
+    }
+
+    /// Starts a workflow that this program knows by name only: JSON in, JSON out.
+    pub fn start_raw(&self, workflow: &str, input: &Value) -> Start<Value, Error, Handle<Value>> {
+        Start::new(self.draft_raw(workflow, input))
+    }
+
+    /// As [`run`](Self::run), for a workflow that this program knows by name only.
+    pub fn run_raw(&self, workflow: &str, input: &Value) -> Run<Value, Error> {
+        Run::new(self.draft_raw(workflow, input))
+    }
+
+    fn draft_raw(&self, workflow: &str, input: &Value) -> Draft {
+        let payload = Arg::<Value>::payload(input);
+        Draft::new(self.clone(), workflow.to_owned(), payload)
+    }
+
+    /// The handle of the newest run of an id, whatever its type.
+    pub fn get_raw(&self, id: impl AsRef<str>) -> Handle<Value> {
+        let run = RunRef::newest(WorkflowId::new(id.as_ref()));
+        Handle::new(self.clone(), "".into(), run)
     }
 
     /// The handle of the newest run of an id; whether there is one shows at its first use.

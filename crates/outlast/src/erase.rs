@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use outlast_model::Payload;
+use outlast_model::command::ContinueAsNew;
 use outlast_model::event::Started;
 use outlast_model::task::AttemptResult;
 use outlast_runtime::{Context, MainFuture, MainOutcome, Program};
@@ -12,6 +13,7 @@ use outlast_worker::attempt::AttemptCtx;
 use outlast_worker::registry::{ActivityCode, Body};
 
 use crate::activity::{ActivityCtx, ActivityMeta, Code};
+use crate::continuing::Continuation;
 use crate::ctx::Ctx;
 use crate::failure::{FailureTrace, IntoFailure};
 use crate::handlers::Handlers;
@@ -95,9 +97,9 @@ impl<M: WorkflowMeta<Input: Data>> Program for Written<M> {
         ctx.set_state(Box::new(M::init(&input)));
         M::handlers(&Handlers::new(ctx));
         let main = M::main(Ctx::new(ctx), input);
-        Ok(Box::pin(
-            async move { main_outcome(ctx, &subject, main.await) },
-        ))
+        Ok(Box::pin(async move {
+            main_outcome::<M::Input, _>(ctx, &subject, main.await)
+        }))
     }
 }
 
@@ -133,21 +135,28 @@ where
         let subject = Subject::Workflow(self.name);
         let input = read_input::<I>(&subject, &started.input).map_err(|failure| *failure)?;
         let main = (self.main)(Ctx::new(ctx), input);
-        Ok(Box::pin(
-            async move { main_outcome(ctx, &subject, main.await) },
-        ))
+        Ok(Box::pin(async move {
+            main_outcome::<I, _>(ctx, &subject, main.await)
+        }))
     }
 }
 
 /// A cancellation counts as one only if the run was asked to stop: code that cancels one of its
 /// own operations and returns that error has failed.
-fn main_outcome<R: Outcome>(ctx: Context, subject: &Subject, result: R) -> MainOutcome {
+fn main_outcome<I, R>(ctx: Context, subject: &Subject, result: R) -> MainOutcome
+where
+    I: Data,
+    R: Outcome,
+{
     match result.into_result() {
         Ok(value) => match encode(&value) {
             Ok(payload) => MainOutcome::Completed(payload),
             Err(unstorable) => panic!("{}", unstorable.text("result", subject)),
         },
         Err(error) => {
+            if let Some(next) = error.continuation() {
+                return MainOutcome::ContinueAsNew(checked::<I>(subject, next));
+            }
             let failure = error.into_failure();
             if failure.is_canceled() && ctx.is_cancelled() {
                 return MainOutcome::Canceled;
@@ -155,6 +164,17 @@ fn main_outcome<R: Outcome>(ctx: Context, subject: &Subject, result: R) -> MainO
             MainOutcome::Failed(failure)
         }
     }
+}
+
+/// A next run of the same workflow must be able to read its input: found here, the code can be
+/// fixed and the run goes on.
+fn checked<I: Data>(subject: &Subject, next: &Continuation) -> Box<ContinueAsNew> {
+    if let Some(input) = next.own_input()
+        && let Err(failure) = read_input::<I>(subject, input)
+    {
+        panic!("continue_as_new: {}", failure.message);
+    }
+    next.command()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::panic::Location;
 
 use outlast_model::{FailureKind, limits};
 
+use crate::continuing::Continuation;
 use crate::failure::{Failure, FailureTrace, IntoFailure, Opaque, typed};
 use crate::trace::Trace;
 
@@ -162,6 +163,10 @@ impl IntoFailure for Error {
 
     fn see(failure: &FailureTrace) -> Option<Opaque> {
         Some(Opaque(failure.to_string()))
+    }
+
+    fn continuation(&self) -> Option<&Continuation> {
+        self.downcast_ref()
     }
 }
 

@@ -11,6 +11,7 @@ use outlast_model::{FailureKind, Payload, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::continuing::Continuation;
 use crate::trace;
 
 /// A stored failure: one link of a chain.
@@ -60,6 +61,12 @@ pub trait IntoFailure: Send + 'static {
 
     /// What a caller sees in a stored application failure, if it is of this type.
     fn see(failure: &FailureTrace) -> Option<Self::Seen>;
+
+    /// The request to go on as a new run, if it is one.
+    #[doc(hidden)]
+    fn continuation(&self) -> Option<&Continuation> {
+        None
+    }
 }
 
 impl<E: Failure> IntoFailure for E {
@@ -116,5 +123,9 @@ impl IntoFailure for anyhow::Error {
 
     fn see(failure: &FailureTrace) -> Option<Opaque> {
         crate::Error::see(failure)
+    }
+
+    fn continuation(&self) -> Option<&Continuation> {
+        self.downcast_ref()
     }
 }

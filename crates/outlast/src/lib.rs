@@ -19,12 +19,15 @@ mod arg;
 mod builder;
 mod call;
 mod call_error;
+mod child;
 mod client;
 pub mod combine;
+mod continuing;
 mod ctx;
 mod embedded;
 mod erase;
 mod error;
+mod external;
 mod failure;
 #[cfg(doctest)]
 mod guide;
@@ -33,12 +36,15 @@ mod handlers;
 mod lifecycle;
 mod on;
 mod outgoing;
+mod patch;
+mod promise;
 mod query;
 mod scope;
 mod select;
 mod signal;
 mod signals;
 mod start;
+mod start_with;
 mod state;
 mod subject;
 pub mod sync;
@@ -57,18 +63,23 @@ pub use arg::Arg;
 pub use builder::{Builder, Outlast};
 pub use call::{Call, kind};
 pub use call_error::CallError;
+pub use child::{ChildOf, Started};
 pub use client::App;
+pub use continuing::{CarriesOn, Continuation};
 pub use ctx::Ctx;
 pub use error::{Error, Result, ResultExt};
+pub use external::External;
 pub use failure::{Failure, FailureTrace, IntoFailure, Opaque, Retry};
 pub use handle::Handle;
 pub use on::{Answered, OnSignal, OnUpdate};
+pub use promise::{PromiseHandle, Settling};
 pub use query::{Asking, Query, query};
 pub use scope::Scope;
 pub use select::{DurableExt, Timeout};
 pub use signal::{Sent, Signal, signal};
 pub use signals::asked_to_stop;
 pub use start::{Run, Start};
+pub use start_with::{StartWithSignal, StartWithUpdate};
 pub use state::{FromActivity, State};
 pub use task::{Ending, Task};
 pub use trace::Trace;
@@ -82,7 +93,9 @@ pub use outlast_model as model;
 pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
 pub use outlast_model::task::StopReason;
 pub use outlast_model::view::{Description, ListFilter, Summary};
-pub use outlast_model::{CancelMode, Payload, Refusal, RetryPolicy, RunId, Status, WorkflowId};
+pub use outlast_model::{
+    CancelMode, ChildCancel, ParentClose, Payload, Refusal, RetryPolicy, RunId, Status, WorkflowId,
+};
 pub use outlast_runtime::HandlerEnd;
 #[cfg(feature = "sqlite")]
 pub use outlast_service::sqlite::OpenError;
@@ -117,6 +130,7 @@ pub mod __private {
     pub use crate::activity::{
         ActivityBody, ActivityMeta, Blocking, Code, Defaults, async_code, blocking_code,
     };
+    pub use crate::continuing::ContinuesWith;
     pub use crate::handlers::{
         Handled, Handlers, Plain, ShowAsJson, ShowNothing, Shown, now, plain, unchecked,
     };

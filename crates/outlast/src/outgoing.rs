@@ -48,6 +48,10 @@ impl Outgoing {
 pub(crate) struct Content(Encoded);
 
 impl Content {
+    pub(crate) fn new(content: Encoded) -> Self {
+        Self(content)
+    }
+
     pub(crate) fn payload<E>(self, subject: &Subject) -> Result<Payload, CallError<E>> {
         self.0.map_err(|error| {
             let message = format!("the content of {subject}: {error}");

@@ -1,20 +1,21 @@
 //! Starting runs: what a caller may say, postfix, before awaiting.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use outlast_model::payload::PayloadError;
-use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest};
+use outlast_model::start::{ConflictPolicy, ReusePolicy, StartReply, StartRequest};
 use outlast_model::view::RunRef;
-use outlast_model::{Payload, QueueName, Refusal, RequestId, RunId, WorkflowId, WorkflowType};
+use outlast_model::{QueueName, Refusal, RequestId, RunId, WorkflowId, WorkflowType};
 
 use crate::call_error::{CallError, ENCODE};
 use crate::client::App;
 use crate::failure::{FailureTrace, IntoFailure};
-use crate::handle::{Handle, read_outcome};
+use crate::handle::{Handle, follow, read_outcome};
+use crate::outgoing::Encoded;
 use crate::trace::Trace;
 use crate::wire::Data;
 
@@ -22,12 +23,12 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A start that is still being described.
 pub(crate) struct Draft {
-    app: App,
-    workflow_type: &'static str,
-    input: Result<Payload, PayloadError>,
+    pub(crate) app: App,
+    pub(crate) workflow_type: Cow<'static, str>,
+    input: Encoded,
     id: Option<String>,
     request_id: Option<String>,
-    conflict: ConflictPolicy,
+    pub(crate) conflict: Option<ConflictPolicy>,
     reuse: ReusePolicy,
     run_timeout: Option<Duration>,
     queue: Option<String>,
@@ -36,16 +37,16 @@ pub(crate) struct Draft {
 impl Draft {
     pub(crate) fn new(
         app: App,
-        workflow_type: &'static str,
-        input: Result<Payload, PayloadError>,
+        workflow_type: impl Into<Cow<'static, str>>,
+        input: Encoded,
     ) -> Self {
         Self {
             app,
-            workflow_type,
+            workflow_type: workflow_type.into(),
             input,
             id: None,
             request_id: None,
-            conflict: ConflictPolicy::default(),
+            conflict: None,
             reuse: ReusePolicy::default(),
             run_timeout: None,
             queue: None,
@@ -53,7 +54,7 @@ impl Draft {
     }
 
     /// The request, and the application to send it to. Ids and sizes are checked by the service.
-    fn request<E>(self) -> Result<(App, StartRequest), CallError<E>> {
+    pub(crate) fn request<E>(self) -> Result<(App, StartRequest), CallError<E>> {
         let run_id = self.app.new_run_id();
         let input = self.input.map_err(|error| {
             let message = format!("the input of workflow {}: {error}", self.workflow_type);
@@ -61,17 +62,17 @@ impl Draft {
         })?;
         let id = self
             .id
-            .unwrap_or_else(|| own_id(self.workflow_type, run_id));
+            .unwrap_or_else(|| own_id(&self.workflow_type, run_id));
         let request = StartRequest {
             workflow_id: WorkflowId::new(id),
             run_id,
-            workflow_type: WorkflowType::new(self.workflow_type),
+            workflow_type: WorkflowType::new(&*self.workflow_type),
             queue: self
                 .queue
                 .map_or_else(|| self.app.queue().clone(), QueueName::new),
             input,
             request_id: self.request_id.map(RequestId::new),
-            conflict: self.conflict,
+            conflict: self.conflict.unwrap_or_default(),
             reuse: self.reuse,
             run_timeout: self.run_timeout,
             parent: None,
@@ -98,7 +99,7 @@ impl fmt::Debug for Draft {
 /// A start: `.await` gives the handle.
 #[must_use = "nothing is started until it is awaited"]
 pub struct Start<T, E, H> {
-    draft: Draft,
+    pub(crate) draft: Draft,
     types: Types<T, E, H>,
 }
 
@@ -126,7 +127,7 @@ impl<T, E, H> Start<T, E, H> {
 
     /// What if a run with this id is open: refuse, unless told otherwise.
     pub fn conflict(mut self, policy: ConflictPolicy) -> Self {
-        self.draft.conflict = policy;
+        self.draft.conflict = Some(policy);
         self
     }
 
@@ -161,14 +162,9 @@ where
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (app, request) = self.draft.request()?;
-            let (workflow_type, workflow_id) =
-                (request.workflow_type.clone(), request.workflow_id.clone());
-            let reply = app.port().start(request).await?;
-            let run = RunRef {
-                workflow_id,
-                run_id: Some(reply.run_id),
-            };
-            Ok(Handle::new(app, workflow_type, run).into())
+            let started = Starting::new(app, &request);
+            let reply = started.app.port().start(request).await?;
+            Ok(started.handle(reply).into())
         })
     }
 }
@@ -176,6 +172,31 @@ where
 impl<T, E, H> fmt::Debug for Start<T, E, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.draft.fmt(f)
+    }
+}
+
+/// A start that is under way, and what its handle will be made of.
+pub(crate) struct Starting {
+    pub(crate) app: App,
+    workflow_type: WorkflowType,
+    workflow_id: WorkflowId,
+}
+
+impl Starting {
+    pub(crate) fn new(app: App, request: &StartRequest) -> Self {
+        Self {
+            app,
+            workflow_type: request.workflow_type.clone(),
+            workflow_id: request.workflow_id.clone(),
+        }
+    }
+
+    pub(crate) fn handle<T, E>(self, reply: StartReply) -> Handle<T, E> {
+        let run = RunRef {
+            workflow_id: self.workflow_id,
+            run_id: Some(reply.run_id),
+        };
+        Handle::new(self.app, self.workflow_type, run)
     }
 }
 
@@ -200,7 +221,7 @@ impl<T, E> Run<T, E> {
     /// failed one its error.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.draft.id = Some(id.into());
-        self.draft.conflict = ConflictPolicy::UseExisting;
+        self.draft.conflict = Some(ConflictPolicy::UseExisting);
         if !self.is_again {
             self.draft.reuse = ReusePolicy::UseExisting;
         }
@@ -261,6 +282,7 @@ impl<T: Data, E: IntoFailure> IntoFuture for Run<T, E> {
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
+            let outcome = follow(&app, &workflow_id, outcome).await?;
             read_outcome::<T, E>(&workflow_type, &workflow_id, outcome)
         })
     }
@@ -272,5 +294,7 @@ impl<T, E> fmt::Debug for Run<T, E> {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod script;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlast_model::{PromiseId, WorkflowId};
+
 /// What a value belongs to, or what a call waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
@@ -15,6 +17,10 @@ pub(crate) enum Subject {
     Signal(Cow<'static, str>),
     Query(Cow<'static, str>),
     Update(Cow<'static, str>),
+    Child(Cow<'static, str>),
+    SignalTo(Cow<'static, str>, WorkflowId),
+    CancelOf(WorkflowId),
+    Promise(PromiseId),
 }
 
 impl fmt::Display for Subject {
@@ -27,6 +33,10 @@ impl fmt::Display for Subject {
             Self::Signal(name) => write!(f, "signal {name}"),
             Self::Query(name) => write!(f, "query {name}"),
             Self::Update(name) => write!(f, "update {name}"),
+            Self::Child(name) => write!(f, "child {name}"),
+            Self::SignalTo(name, id) => write!(f, "signal {name} to {id}"),
+            Self::CancelOf(id) => write!(f, "cancel of {id}"),
+            Self::Promise(id) => write!(f, "promise {id}"),
         }
     }
 }

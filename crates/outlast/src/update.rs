@@ -181,6 +181,12 @@ impl<O, E> UpdateHandle<O, E> {
     pub fn id(&self) -> &str {
         self.request.id.as_str()
     }
+
+    /// The run it was sent to is now known.
+    pub(crate) fn to(mut self, run: RunRef) -> Self {
+        self.run = run;
+        self
+    }
 }
 
 impl<O: Data, E: IntoFailure> UpdateHandle<O, E> {

@@ -6,7 +6,11 @@
 
 use std::fmt;
 
+use crate::call::{Call, kind};
 use crate::client::App;
+use crate::ctx::Ctx;
+use crate::error::Error;
+use crate::external::External;
 use crate::outgoing::{Encoded, Outgoing};
 use crate::signal::Sent;
 use crate::wire::Outcome;
@@ -31,5 +35,15 @@ impl Via for App {
 
     fn send<R: Outcome>(to: &HandleOf<R>, name: &'static str, content: Encoded) -> Sent {
         Sent::new(Outgoing::new(to, name, content))
+    }
+}
+
+impl Via for Ctx {
+    type To<R: Outcome> = External;
+    type Sent = Call<(), Error, kind::External>;
+
+    #[track_caller]
+    fn send<R: Outcome>(to: &External, name: &'static str, content: Encoded) -> Self::Sent {
+        to.send_named(name.into(), content)
     }
 }

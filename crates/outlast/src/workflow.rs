@@ -11,6 +11,7 @@ use std::pin::Pin;
 use crate::activity::{ByDef, ByFn};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::external::External;
 use crate::failure::IntoFailure;
 use crate::handle::Handle;
 use crate::handlers::Handlers;
@@ -75,6 +76,8 @@ pub trait WorkflowMeta: Copy + Send + Sync + 'static {
     type Return: Outcome;
     /// What a client gets.
     type Handle: From<HandleOf<Self::Return>> + Send + 'static;
+    /// What another workflow gets.
+    type Peer: From<External> + 'static;
 
     /// The state before the first event.
     fn init(input: &Self::Input) -> Self::State;
@@ -101,6 +104,8 @@ pub trait Workflow<K>: Copy + Send + Sync + 'static {
     type Error: IntoFailure;
     /// What a client gets.
     type Handle: From<Handle<Self::Output, Self::Error>> + Send + 'static;
+    /// What another workflow gets.
+    type Peer: From<External> + 'static;
 
     /// Its name in the history.
     fn name(&self) -> &'static str;
@@ -128,6 +133,7 @@ macro_rules! functions {
             type Output = <M::Return as Outcome>::Ok;
             type Error = <M::Return as Outcome>::Err;
             type Handle = M::Handle;
+            type Peer = M::Peer;
 
             fn name(&self) -> &'static str {
                 M::NAME
@@ -182,6 +188,7 @@ impl<I: Data, O: Data, E: IntoFailure> Workflow<ByDef> for WorkflowDef<I, O, E> 
     type Output = O;
     type Error = E;
     type Handle = Handle<O, E>;
+    type Peer = External;
 
     fn name(&self) -> &'static str {
         self.name

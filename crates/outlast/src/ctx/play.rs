@@ -5,11 +5,12 @@ use std::sync::Arc;
 use outlast_model::event::{Started, UpdateOutcome, UpdateRequest};
 use outlast_model::failure::RetryState;
 use outlast_model::id::Epoch;
-use outlast_model::job::UpdateJob;
-use outlast_model::task::{Query, RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::job::{ChildStart, UpdateJob};
+use outlast_model::promise::Settlement;
+use outlast_model::task::{PROMISE_SIGNAL, Query, RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::{
-    Activation, Command, Failure, Job, Payload, QueryName, QueueName, Resolution, RunId, Seq,
-    Shared, SignalName, Timestamp, UpdateId, UpdateName, WorkflowId, WorkflowType,
+    Activation, Command, Failure, Job, Payload, PromiseId, QueryName, QueueName, Resolution, RunId,
+    Seq, Shared, SignalName, Timestamp, UpdateId, UpdateName, WorkflowId, WorkflowType,
 };
 use outlast_runtime::{ForeignWake, Instance, ReplayChecks, StepCode, Unwatched, run_task};
 use serde::Serialize;
@@ -170,6 +171,32 @@ impl Play {
         self.tell(vec![Job::Signal { name, input }])
     }
 
+    pub(crate) fn child_starts(&mut self, seq: u32) -> &mut Self {
+        let (seq, result) = (Seq(seq), ChildStart::Started(RunId(77)));
+        self.tell(vec![Job::ResolveChildStart { seq, result }])
+    }
+
+    pub(crate) fn child(&mut self, seq: u32, result: impl Serialize) -> &mut Self {
+        let (seq, resolution) = (Seq(seq), Resolution::Completed(payload(result)));
+        self.tell(vec![Job::ResolveChild { seq, resolution }])
+    }
+
+    pub(crate) fn child_fails(&mut self, seq: u32, failure: Failure) -> &mut Self {
+        let resolution = Resolution::Failed(failure, RetryState::RetryPolicyNotSet);
+        self.tell(vec![Job::ResolveChild {
+            seq: Seq(seq),
+            resolution,
+        }])
+    }
+
+    /// Settles a promise.
+    pub(crate) fn settle(&mut self, id: &str, outcome: Result<Payload, Failure>) -> &mut Self {
+        let id = PromiseId::new(id);
+        let input = Settlement { id, outcome }.encode().expect("it is JSON");
+        let name = SignalName::new(PROMISE_SIGNAL);
+        self.tell(vec![Job::Signal { name, input }])
+    }
+
     pub(crate) fn cancel(&mut self) -> &mut Self {
         self.tell(vec![Job::CancelWorkflow {
             reason: "enough".into(),
@@ -225,11 +252,20 @@ fn describe(command: &Command) -> String {
             UpdateOutcome::Completed(result) => format!("answer {id} {}", text(result)),
             UpdateOutcome::Failed(failure) => format!("fail {id}: {failure}"),
         },
-        Command::StartChild(_)
-        | Command::CancelChild { .. }
-        | Command::SignalExternal(_)
-        | Command::CancelExternal(_)
-        | Command::SetPatch { .. }
-        | Command::ContinueAsNew(_) => command.name().into(),
+        Command::StartChild(child) => {
+            let (name, id) = (&child.workflow_type, &child.workflow_id);
+            format!("child {name} as {id} {}", text(&child.input))
+        }
+        Command::CancelChild { seq, .. } => format!("cancel child {seq}"),
+        Command::SignalExternal(signal) => {
+            let (name, target) = (&signal.name, &signal.target.workflow_id);
+            format!("send {name} to {target} {}", text(&signal.input))
+        }
+        Command::CancelExternal(cancel) => format!("stop {}", cancel.target.workflow_id),
+        Command::SetPatch { id, .. } => format!("patch {id}"),
+        Command::ContinueAsNew(next) => {
+            let name = next.workflow_type.as_ref().map_or("", |name| name.as_str());
+            format!("continue {name} {}", text(&next.input))
+        }
     }
 }

@@ -1,161 +1,24 @@
 //! What a client asks of the backend, and what it makes of the answers.
 
-use std::sync::{Arc, Mutex};
+use outlast_model::view::{ListFilter, RunOutcome};
+use outlast_model::{Failure, Status};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use outlast_model::event::UpdateRequest;
-use outlast_model::start::{StartReply, UpdateReply, UpdateStage};
-use outlast_model::task::Query;
-use outlast_model::view::{Description, ListFilter, RunOutcome, Summary};
-use outlast_model::{Event, Failure, SignalName, Status};
-use outlast_worker::port::{Answer, ClientPort};
-
+use super::script::Script;
 use super::*;
 use crate::ctx::play::{block_on, payload};
 use crate::prelude::*;
-use crate::{Handle, WorkflowDef};
+use crate::{Handle, Query, Update, WorkflowDef, query, update};
 
 const DOUBLE: WorkflowDef<u64, u64> = WorkflowDef::new("double");
 const PAID: Signal<u64> = signal("paid");
+const TOTAL: Query<(), u64> = query("total");
+const ADD: Update<u64, u64> = update("add");
 
-/// A backend that writes down what it is asked and answers as it was told.
-struct Script {
-    outcome: RunOutcome,
-    refusal: Option<Refusal>,
-    asked: Mutex<Vec<StartRequest>>,
-    sent: Mutex<Vec<String>>,
-}
-
-impl Script {
-    fn app(outcome: RunOutcome, refusal: Option<Refusal>) -> (App, Arc<Self>) {
-        let (asked, sent) = (Mutex::default(), Mutex::default());
-        let script = Arc::new(Self {
-            outcome,
-            refusal,
-            asked,
-            sent,
-        });
-        let ids = Arc::new(|| RunId(0x0123_4567_89ab_cdef));
-        let app = App::new(script.clone(), ids, QueueName::new("default"), None);
-        (app, script)
-    }
-
-    fn request(&self) -> StartRequest {
-        self.asked
-            .lock()
-            .expect("one thread")
-            .pop()
-            .expect("a start was asked for")
-    }
-
-    fn note<T: Send + 'static>(&self, text: String, answer: Result<T, Refusal>) -> Answer<T> {
-        self.sent.lock().expect("one thread").push(text);
-        Box::pin(std::future::ready(answer))
-    }
-}
-
-impl ClientPort for Script {
-    fn start(&self, request: StartRequest) -> Answer<StartReply> {
-        let run_id = request.run_id;
-        self.asked.lock().expect("one thread").push(request);
-        let reply = StartReply {
-            run_id,
-            started: true,
-        };
-        let answer = self.refusal.clone().map_or(Ok(reply), Err);
-        Box::pin(std::future::ready(answer))
-    }
-
-    fn run(&self, request: StartRequest) -> Answer<(RunId, RunOutcome)> {
-        let run_id = request.run_id;
-        self.asked.lock().expect("one thread").push(request);
-        let answer = self
-            .refusal
-            .clone()
-            .map_or(Ok((run_id, self.outcome.clone())), Err);
-        Box::pin(std::future::ready(answer))
-    }
-
-    fn result(&self, run: RunRef) -> Answer<RunOutcome> {
-        self.note(
-            format!("result of {:?}", run.run_id),
-            Ok(self.outcome.clone()),
-        )
-    }
-
-    fn signal(
-        &self,
-        run: RunRef,
-        name: SignalName,
-        input: Payload,
-        request_id: Option<RequestId>,
-    ) -> Answer<()> {
-        let text = String::from_utf8_lossy(&input.data).into_owned();
-        self.note(
-            format!("{name} {text} {request_id:?} to {}", run.workflow_id),
-            Ok(()),
-        )
-    }
-
-    fn signal_with_start(
-        &self,
-        _: StartRequest,
-        _: SignalName,
-        _: Payload,
-        _: Option<RequestId>,
-    ) -> Answer<StartReply> {
-        Box::pin(std::future::ready(Err(Refusal::Unavailable {
-            reason: "not yet".into(),
-        })))
-    }
-
-    fn update(&self, _: RunRef, _: UpdateRequest, _: UpdateStage) -> Answer<UpdateReply> {
-        Box::pin(std::future::ready(Err(Refusal::Unavailable {
-            reason: "not yet".into(),
-        })))
-    }
-
-    fn update_with_start(
-        &self,
-        _: StartRequest,
-        _: UpdateRequest,
-        _: UpdateStage,
-    ) -> Answer<(StartReply, UpdateReply)> {
-        Box::pin(std::future::ready(Err(Refusal::Unavailable {
-            reason: "not yet".into(),
-        })))
-    }
-
-    fn query(&self, _: RunRef, _: Query) -> Answer<Payload> {
-        Box::pin(std::future::ready(Err(Refusal::Unavailable {
-            reason: "not yet".into(),
-        })))
-    }
-
-    fn cancel(&self, run: RunRef, _: String, _: Option<RequestId>) -> Answer<()> {
-        self.note(format!("cancel {}", run.workflow_id), Ok(()))
-    }
-
-    fn terminate(&self, run: RunRef, reason: String) -> Answer<()> {
-        self.note(format!("terminate {}: {reason}", run.workflow_id), Ok(()))
-    }
-
-    fn retry(&self, run: RunRef) -> Answer<()> {
-        self.note(format!("retry {}", run.workflow_id), Ok(()))
-    }
-
-    fn describe(&self, run: RunRef) -> Answer<Description> {
-        let what = run.workflow_id.to_string();
-        self.note(String::new(), Err(Refusal::NotFound { what }))
-    }
-
-    fn history(&self, run: RunRef) -> Answer<Vec<Event>> {
-        self.note(format!("history {}", run.workflow_id), Ok(Vec::new()))
-    }
-
-    fn list(&self, _: ListFilter) -> Answer<Vec<Summary>> {
-        self.note("list".into(), Ok(Vec::new()))
-    }
-}
+#[derive(Debug, thiserror::Error, Serialize, Deserialize, Failure)]
+#[error("{0} is too much")]
+struct TooMuch(u64);
 
 fn completed() -> RunOutcome {
     RunOutcome::Completed(payload(42))
@@ -280,4 +143,149 @@ fn a_handle_talks_to_the_newest_run_of_its_id() {
     );
     let full = block_on(app.start(DOUBLE, 1).into_future()).expect_err("refused");
     assert_eq!(full.refusal(), Some(&Refusal::StoreFull));
+}
+
+#[test]
+fn a_result_follows_the_chain_of_runs() {
+    let (app, script) = Script::app(RunOutcome::ContinuedAsNew(RunId(9)), None);
+    let result = block_on(app.run(DOUBLE, 1).into_future());
+    assert_eq!(result.expect("of the last run"), 42);
+    let next = "result of Some(00000000-0000-0000-0000-000000000009)";
+    assert_eq!(script.asked(), [next]);
+}
+
+#[test]
+fn questions_and_updates_say_what_they_are_and_to_whom() {
+    let (app, script) = Script::default().start();
+    let handle = app.get(DOUBLE, "d-1");
+    block_on(async {
+        assert_eq!(handle.query(TOTAL, ()).await?, 42);
+        assert_eq!(handle.update(ADD, 7).id("u-1").await?, 42);
+        let accepted = handle.update(ADD, 8).id("u-2").accepted().await?;
+        assert_eq!((accepted.id(), accepted.result().await?), ("u-2", 42));
+        assert_eq!(app.get_raw("d-2").update_raw("add", &json!(9)).await?, 42);
+        assert_eq!(
+            app.get_raw("d-2").query_raw("total", &json!(null)).await?,
+            42
+        );
+        app.get_raw("d-2").send_raw("paid", &json!([1])).await
+    })
+    .expect("all are answered");
+    let made = "00000000-0000-0000-0123-456789abcdef";
+    assert_eq!(
+        script.asked(),
+        [
+            "total  of d-1",
+            "add 7 as u-1 to d-1 Completed",
+            "add 8 as u-2 to d-1 Accepted",
+            "add 8 as u-2 to d-1 Completed",
+            &format!("add 9 as {made} to d-2 Completed"),
+            "total  of d-2",
+            "paid [1] None to d-2",
+        ]
+    );
+}
+
+#[test]
+fn an_update_that_is_turned_away_differs_from_one_that_fails() {
+    let script = |rejects| Script {
+        failure: Some(crate::IntoFailure::into_failure(TooMuch(9))),
+        rejects,
+        ..Script::default()
+    };
+    let (app, _) = script(true).start();
+    let handle = app.get(DOUBLE, "d-1");
+    let rejected = block_on(handle.update(ADD, 9).into_future()).expect_err("turned away");
+    assert_eq!(
+        rejected.to_string(),
+        "update add of d-1 was rejected: 9 is too much"
+    );
+    assert_eq!(rejected.code(), "OL-4007");
+    assert!(matches!(rejected, CallError::Rejected(_)));
+    assert_eq!(rejected.find::<TooMuch>().expect("typed").0, 9);
+    let accepting = block_on(handle.update(ADD, 9).accepted().into_future());
+    assert!(matches!(accepting, Err(CallError::Rejected(_))));
+    let (app, _) = script(false).start();
+    let failed = block_on(app.get(DOUBLE, "d-1").update(ADD, 9).into_future());
+    let failed = failed.expect_err("it fails");
+    assert_eq!(
+        failed.to_string(),
+        "update add of d-1 failed: 9 is too much"
+    );
+    assert!(matches!(failed, CallError::Failed(..)));
+}
+
+#[test]
+fn a_question_fails_with_what_its_handler_raised_or_with_a_refusal() {
+    let ask = |failure| {
+        let script = Script {
+            failure: Some(failure),
+            ..Script::default()
+        };
+        let (app, _) = script.start();
+        let asked = app.get(DOUBLE, "d-1").query(TOTAL, ());
+        block_on(asked.into_future()).expect_err("it fails")
+    };
+    let raised = ask(crate::IntoFailure::into_failure(TooMuch(9)));
+    assert_eq!(
+        raised.to_string(),
+        "query total of d-1 failed: 9 is too much"
+    );
+    assert!(matches!(raised, CallError::Failed(..)));
+    let panicked = ask(Failure::panic("oh"));
+    assert!(matches!(panicked, CallError::Panicked(_)), "{panicked}");
+    let unknown = outlast_model::failure::type_name::UNKNOWN_HANDLER;
+    let refused = ask(Failure::application(unknown, "known: sum"));
+    assert_eq!(refused.code(), "OL-1009");
+    assert!(refused.to_string().contains("known: sum"), "{refused}");
+}
+
+#[test]
+fn a_start_may_bring_a_message_along() {
+    let (app, script) = Script::default().start();
+    let start = || app.start(DOUBLE, 1).id("d-1");
+    block_on(async {
+        start().with_signal(|run| run.send(PAID, 5)).await?;
+        let (run, sum) = start()
+            .with_update(|run| run.update(ADD, 6).id("u"))
+            .await?;
+        assert_eq!((run.id(), sum), ("d-1", 42));
+        let brought = start().with_update(|run| run.update(ADD, 7).id("v"));
+        let (_, update) = brought.accepted().await?;
+        assert_eq!(update.id(), "v");
+        outlast::Ok(())
+    })
+    .expect("all are answered");
+    assert_eq!(script.request().conflict, ConflictPolicy::UseExisting);
+    assert_eq!(
+        script.asked(),
+        [
+            "d-1 with paid 5",
+            "add 6 as u to d-1 Completed",
+            "add 7 as v to d-1 Accepted"
+        ]
+    );
+}
+
+#[test]
+fn a_promise_is_settled_by_name_or_by_token() {
+    let (app, script) = Script::default().start();
+    block_on(async {
+        app.promise::<String>("d-1", "approval")
+            .resolve("yes")
+            .await?;
+        let token = "p1.00000000-0000-0000-0000-000000000007.%231.d-1";
+        app.resolve_token(token, 5).await?;
+        app.reject_token(token, "too late").await?;
+        app.resolve_token("nonsense", 5).await
+    })
+    .expect_err("the last is no token");
+    assert_eq!(
+        script.asked(),
+        [
+            r#"__outlast_promise {"id":"approval","ok":"yes"} Some("__outlast_promise/approval") to d-1"#,
+            r##"__outlast_promise {"id":"#1","ok":5} Some("__outlast_promise/#1") to d-1"##,
+            r##"__outlast_promise {"id":"#1","err":{"type":"","message":"too late"}} Some("__outlast_promise/#1") to d-1"##,
+        ]
+    );
 }
