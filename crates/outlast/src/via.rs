@@ -16,7 +16,7 @@ use crate::signal::Sent;
 use crate::wire::Outcome;
 use crate::workflow::HandleOf;
 
-/// A side from which a run can be reached: [`App`] or [`Ctx`].
+/// A side from which a run can be reached: [`App`] or [`Ctx`](crate::Ctx).
 pub trait Via: Sized + 'static {
     /// The plain handle of a workflow that returns an `R`.
     type To<R: Outcome>: Clone + fmt::Debug;
