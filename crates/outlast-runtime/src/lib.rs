@@ -6,8 +6,9 @@
 //! wakers; everything else would run without it.
 //!
 //! Reading order: [`program`] says what it is given, [`context`] and [`operation`] what workflow
-//! code holds, [`instance`] how a slice runs, [`task`] how a workflow task and a replay are made
-//! of slices.
+//! code holds, [`branch`], [`scoped`] and [`ending`] how it runs side by side and ends,
+//! [`condition`] and [`wait`] how it waits for itself, [`instance`] how a slice runs, [`task`] how
+//! a workflow task and a replay are made of slices.
 #![allow(
     clippy::result_large_err,
     reason = "failures are rare, and are moved on as they are"

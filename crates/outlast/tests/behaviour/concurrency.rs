@@ -34,6 +34,12 @@ async fn clean(who: String) -> Result<()> {
     Ok(())
 }
 
+/// How many have cleaned up whose name begins so.
+fn cleaned(name: &str) -> usize {
+    let cleaned = CLEANED.lock().expect("nobody panics");
+    cleaned.iter().filter(|who| who.starts_with(name)).count()
+}
+
 /// The same test with all instances in memory, and with none.
 fn both(test: impl AsyncFn(App)) {
     for runs in [1_000, 0] {
@@ -234,10 +240,7 @@ fn a_cancel_reaches_every_branch_and_their_clean_up_is_waited_for() {
             run.cancel().await.expect("it is durable");
             let ended = run.result().await;
             assert!(ended.is_err_and(|error| error.is_cancelled()));
-            let cleaned = CLEANED.lock().expect("nobody panics");
-            let of_this = cleaned.iter().filter(|who| who.starts_with(name));
-            assert_eq!(of_this.count(), 3, "{cleaned:?}");
-            drop(cleaned);
+            assert_eq!(cleaned(name), 3);
             sound(&run, cleaning).await;
         });
     }
