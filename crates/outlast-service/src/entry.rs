@@ -62,6 +62,12 @@ pub(crate) struct Entry {
     pub(crate) has_steps: bool,
     /// Whether its code waits for the newest commit to be durable, to be rebuilt from it.
     pub(crate) awaits_disk: bool,
+    /// Stimuli applied since everything decided was on disk.
+    pub(crate) uncommitted: usize,
+    /// Whether there are so many of them that the rest of its mail waits for the disk.
+    pub(crate) is_held: bool,
+    /// The commit that the rest of its mail waits for.
+    pub(crate) held_until: Option<CommitNo>,
     /// Its code was given up as stuck in this turn; it is let go when the thread comes back.
     pub(crate) stuck_turn: Option<u64>,
     /// It cannot be read; it is left alone and says so.
@@ -206,6 +212,9 @@ impl Entry {
             needs_instance: false,
             has_steps: false,
             awaits_disk: false,
+            uncommitted: 0,
+            is_held: false,
+            held_until: None,
             stuck_turn: None,
             damage: None,
         }

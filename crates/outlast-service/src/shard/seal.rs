@@ -38,6 +38,7 @@ impl Shard {
             self.succeed(entry, *successor, now);
         }
         self.release_with(entry);
+        self.go_on_later(entry);
         let wake = entry.run.as_ref().and_then(outlast_engine::Run::wake);
         self.arm(entry, wake);
     }

@@ -121,10 +121,15 @@ impl Shard {
         }
     }
 
-    /// Applies the mailbox, and the clock, in that order.
+    /// Applies the mailbox, and the clock, in that order. What is over the limit of stimuli that
+    /// are not yet on disk waits, and so does whoever sent it.
     pub(super) fn apply_mail(&mut self, entry: &mut Entry, now: Timestamp) {
         let mut room = MAIL_BYTES;
-        let mut left = limits::UNCOMMITTED_STIMULI;
+        if self.is_durable(entry.row.state.head) && entry.decision.records.is_empty() {
+            entry.uncommitted = 0;
+            entry.held_until = None;
+        }
+        let mut left = limits::UNCOMMITTED_STIMULI.saturating_sub(entry.uncommitted);
         let is_fast = self.is_fast(entry);
         entry.decision.expect(entry.mailbox.len());
         while room > 0
@@ -133,15 +138,26 @@ impl Shard {
         {
             room = room.saturating_sub(weight(&letter.input));
             left -= 1;
+            entry.uncommitted += 1;
             if let Err(reason) = self.apply_letter(entry, letter, is_fast, now) {
                 entry.damage = Some(reason);
                 return;
             }
         }
-        if !entry.mailbox.is_empty() {
+        if left > 0 && !entry.mailbox.is_empty() {
             self.enqueue(entry);
         }
+        entry.is_held = left == 0 && !entry.mailbox.is_empty();
         self.apply_input(entry, Input::Due, now);
+    }
+
+    /// Mail that was left because of the limit goes on when all before it is on disk.
+    pub(super) fn go_on_later(&mut self, entry: &mut Entry) {
+        let head = entry.row.state.head;
+        if entry.is_held && entry.held_until != Some(head) {
+            entry.held_until = Some(head);
+            self.deferred.push((head, entry.row.no));
+        }
     }
 
     fn apply_letter(
