@@ -5,8 +5,10 @@
 //! in flight (the ceiling). Rounds of both alternate; medians are printed.
 
 mod ceiling;
+mod condition;
 mod footprint;
 mod load;
+mod message;
 mod report;
 mod sample;
 mod wake_up;
@@ -42,6 +44,21 @@ pub(crate) struct Args {
     seconds: f64,
 }
 
+/// What is measured beside the ceiling.
+const LOADS: [Load; 11] = [
+    Load::OneActivity { concurrency: 1 },
+    Load::OneActivity { concurrency: 16 },
+    Load::OneActivity { concurrency: 200 },
+    Load::OneActivity { concurrency: 2000 },
+    Load::Sequential { activities: 100 },
+    Load::FanOut { width: 500 },
+    Load::Timers { width: 1000 },
+    Load::Signal { runs: 1 },
+    Load::Signal { runs: 200 },
+    Load::Update,
+    Load::Join { width: 10_000 },
+];
+
 /// Runs the benchmarks.
 pub(crate) fn run(args: &Args) -> std::result::Result<(), Stop> {
     let runtime = tokio::runtime::Runtime::new()?;
@@ -54,20 +71,13 @@ async fn all(args: &Args) -> Result<()> {
     let place = Place::new(&args.dir)?;
     let mut reporter = Reporter::new(args.json);
     let is_on = |name: &str| args.only.is_empty() || args.only.iter().any(|o| o == name);
-    if is_on("one_activity") {
-        for concurrency in [1, 16, 200, 2000] {
-            let load = Load::OneActivity { concurrency };
+    for load in LOADS {
+        if is_on(load.name()) {
             reporter.line(&measure(&place, args, load).await?);
         }
     }
-    if is_on("sequential") {
-        reporter.line(&measure(&place, args, Load::Sequential { activities: 100 }).await?);
-    }
-    if is_on("fan_out") {
-        reporter.line(&measure(&place, args, Load::FanOut { width: 500 }).await?);
-    }
-    if is_on("timers") {
-        reporter.line(&measure(&place, args, Load::Timers { width: 1000 }).await?);
+    if is_on("conditions") {
+        reporter.line(&condition::measure(&place).await?);
     }
     if is_on("wake_up") {
         for line in wake_up::measure(&place).await? {

@@ -10,6 +10,8 @@ use outlast::{App, Settings};
 use serde::{Deserialize, Serialize};
 
 use super::Place;
+use super::condition::Crowd;
+use super::message::{self, Counter};
 use super::sample::{micros, now};
 
 /// An order, as in a shop.
@@ -110,10 +112,26 @@ pub(super) async fn sleeper(ctx: Ctx) -> Result<()> {
 /// A workload.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
-    OneActivity { concurrency: usize },
-    Sequential { activities: u32 },
-    FanOut { width: u32 },
-    Timers { width: u32 },
+    OneActivity {
+        concurrency: usize,
+    },
+    Sequential {
+        activities: u32,
+    },
+    FanOut {
+        width: u32,
+    },
+    Timers {
+        width: u32,
+    },
+    /// To one run, each followed by a question; to more, each client to its own.
+    Signal {
+        runs: usize,
+    },
+    Update,
+    Join {
+        width: u32,
+    },
 }
 
 impl Load {
@@ -123,6 +141,9 @@ impl Load {
             Self::Sequential { .. } => "sequential",
             Self::FanOut { .. } => "fan_out",
             Self::Timers { .. } => "timers",
+            Self::Signal { .. } => "signal",
+            Self::Update => "update",
+            Self::Join { .. } => "join",
         }
     }
 
@@ -130,7 +151,12 @@ impl Load {
     pub(super) fn in_flight(self) -> usize {
         match self {
             Self::OneActivity { concurrency } => concurrency,
-            Self::Sequential { .. } | Self::FanOut { .. } | Self::Timers { .. } => 1,
+            Self::Signal { runs } => runs,
+            Self::Sequential { .. }
+            | Self::FanOut { .. }
+            | Self::Timers { .. }
+            | Self::Update
+            | Self::Join { .. } => 1,
         }
     }
 
@@ -138,16 +164,38 @@ impl Load {
     pub(super) fn parts(self) -> f64 {
         match self {
             Self::Sequential { activities } => f64::from(activities),
-            Self::OneActivity { .. } | Self::FanOut { .. } | Self::Timers { .. } => 1.0,
+            Self::OneActivity { .. }
+            | Self::FanOut { .. }
+            | Self::Timers { .. }
+            | Self::Signal { .. }
+            | Self::Update
+            | Self::Join { .. } => 1.0,
         }
     }
 
     /// Items in one workflow, for rates.
     pub(super) fn items(self) -> f64 {
         match self {
-            Self::OneActivity { .. } => 1.0,
+            Self::OneActivity { .. } | Self::Signal { .. } | Self::Update => 1.0,
             Self::Sequential { activities } => f64::from(activities),
-            Self::FanOut { width } | Self::Timers { width } => f64::from(width),
+            Self::FanOut { width } | Self::Timers { width } | Self::Join { width } => {
+                f64::from(width)
+            }
+        }
+    }
+
+    /// Events that one message adds to a run that outlives the round.
+    fn events_a_message(self) -> Option<f64> {
+        match self {
+            // It, and the three of its task.
+            Self::Signal { .. } => Some(4.0),
+            // Accepted and completed, and the three of its task.
+            Self::Update => Some(5.0),
+            Self::OneActivity { .. }
+            | Self::Sequential { .. }
+            | Self::FanOut { .. }
+            | Self::Timers { .. }
+            | Self::Join { .. } => None,
         }
     }
 }
@@ -187,6 +235,8 @@ pub(super) async fn open_at(path: &std::path::Path) -> Result<App> {
         .workflow(long_wait)
         .workflow(wide)
         .workflow(sleeper)
+        .workflow(Counter::run)
+        .workflow(Crowd::run)
         .start()
         .await
 }
@@ -211,15 +261,17 @@ pub(super) async fn round(place: &Place, load: Load, round: usize, seconds: f64)
     let (events, bytes) = newest.first().map_or((0, 0), |s| (s.events, s.bytes));
     app.shutdown().await;
     let workflows = latencies.len();
-    let per_workflow = (commits as f64 / workflows.max(1) as f64).max(1.0);
-    let mean_bytes = (bytes as f64 / per_workflow) as usize;
+    let mean_bytes = match load.events_a_message() {
+        Some(added) => bytes as f64 / events.max(1) as f64 * added,
+        None => bytes as f64 / (commits as f64 / workflows.max(1) as f64).max(1.0),
+    };
     Ok(Done {
         workflows,
         seconds,
         latencies,
         commits,
         events,
-        mean_bytes,
+        mean_bytes: mean_bytes as usize,
         cpu_us,
     })
 }
@@ -242,6 +294,9 @@ async fn drive(app: &App, load: Load, seconds: f64) -> Result<Vec<f64>> {
 }
 
 async fn client_of(app: &App, load: Load, client: u64, stop: &AtomicBool) -> Result<Vec<f64>> {
+    if load.events_a_message().is_some() {
+        return message::client(app, load, client, stop).await;
+    }
     let mut latencies = Vec::new();
     let order = Order::new(client);
     while !stop.load(Ordering::Relaxed) {
@@ -251,8 +306,12 @@ async fn client_of(app: &App, load: Load, client: u64, stop: &AtomicBool) -> Res
             Load::Sequential { activities } => {
                 _ = app.run(sequential, (order.clone(), activities)).await?;
             }
-            Load::FanOut { width } => _ = app.run(fan_out, (order.clone(), width)).await?,
+            Load::FanOut { width } | Load::Join { width } => {
+                _ = app.run(fan_out, (order.clone(), width)).await?;
+            }
             Load::Timers { width } => _ = app.run(timers, width).await?,
+            // They have clients of their own.
+            Load::Signal { .. } | Load::Update => break,
         }
         latencies.push(micros(begun));
     }

@@ -42,7 +42,12 @@ impl Line {
         let stimuli = |r: &Round| r.done.commits as f64 / r.done.seconds / r.ceiling.max(1.0);
         let ratio = |r: &Round| match load {
             Load::OneActivity { .. } => 2.0 * rate(r) / r.ceiling.max(1.0),
-            Load::Sequential { .. } | Load::FanOut { .. } | Load::Timers { .. } => stimuli(r),
+            Load::Sequential { .. }
+            | Load::FanOut { .. }
+            | Load::Timers { .. }
+            | Load::Signal { .. }
+            | Load::Update
+            | Load::Join { .. } => stimuli(r),
         };
         Self {
             workload: load.name(),
