@@ -84,12 +84,14 @@ pub(crate) const TORTURE: &[Step<'static>] = &[Step {
 /// How long the suites with a knob run in a usual test run.
 pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_SIM_SEEDS", "10000"),
+    Knob("OUTLAST_PROGRAMS", "20000"),
     Knob("OUTLAST_KILLS", "1000"),
 ];
 
 /// How long they run when time does not matter.
 pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_SIM_SEEDS", "100000"),
+    Knob("OUTLAST_PROGRAMS", "500000"),
     Knob("OUTLAST_KILLS", "10000"),
 ];
 

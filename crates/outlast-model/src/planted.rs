@@ -25,10 +25,16 @@ pub enum Bug {
     AttemptNotFenced = 9,
     /// Dropping an evicted instance still makes commands.
     EvictionEmitsCommands = 10,
+    /// A replay tells updates before everything else, wherever they stood.
+    UpdateReplayedFirst = 11,
+    /// A replay delivers every step a round too late.
+    StepReplayedLate = 12,
+    /// A replay runs handlers behind the code that was woken with them.
+    HandlerReplayedLast = 13,
 }
 
 impl Bug {
-    /// All of them.
+    /// Those that the simulator hunts.
     pub const ALL: [Self; 10] = [
         Self::AnswerBeforeCommit,
         Self::LostTimer,
@@ -40,6 +46,13 @@ impl Bug {
         Self::RequestIdNotStored,
         Self::AttemptNotFenced,
         Self::EvictionEmitsCommands,
+    ];
+
+    /// Replays that are not what happened: random programs must find each of them.
+    pub const REPLAY: [Self; 3] = [
+        Self::UpdateReplayedFirst,
+        Self::StepReplayedLate,
+        Self::HandlerReplayedLast,
     ];
 }
 

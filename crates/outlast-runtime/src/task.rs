@@ -7,7 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use outlast_model::event::Role;
+use outlast_model::event::{Role, StepRecorded};
+use outlast_model::planted::{Bug, is_planted};
 use outlast_model::task::{Notes, TaskAnswer, WorkflowTask};
 use outlast_model::{Activation, Command, Event, Job};
 
@@ -184,7 +185,7 @@ impl Stage<'_> {
             let mut jobs = instance.followups();
             jobs.append(&mut taken_back);
             jobs.extend(self.recorded(steps, round, Some(instance))?);
-            if jobs.is_empty() && steps.iter().all(|step| step.step.activation <= round) {
+            if jobs.is_empty() && steps.iter().all(|step| delivered_in(step.step) <= round) {
                 return Ok(commands);
             }
             let more = instance.activate(
@@ -210,7 +211,7 @@ impl Stage<'_> {
     ) -> Result<Vec<Job>, TaskFailure> {
         let due = steps
             .iter()
-            .filter(|recorded| recorded.step.activation == round);
+            .filter(|recorded| delivered_in(recorded.step) == round);
         due.map(|recorded| check::step(*recorded, instance).map(|()| recorded.job()))
             .collect()
     }
@@ -249,6 +250,14 @@ fn is_over(history: &[Event]) -> bool {
         Role::Close | Role::ClosingCommand => true,
         Role::Task | Role::Command | Role::Stimulus => false,
     })
+}
+
+/// The round of its task in which a step was told.
+fn delivered_in(step: &StepRecorded) -> u32 {
+    if is_planted(Bug::StepReplayedLate) {
+        return step.activation + 1;
+    }
+    step.activation
 }
 
 /// The activation without its jobs.

@@ -9,6 +9,7 @@
 
 use outlast_model::event::{Role, StepRecorded, UpdateAccepted, UpdateEvent, UpdateRequest};
 use outlast_model::job::UpdateJob;
+use outlast_model::planted::{Bug, is_planted};
 use outlast_model::{Activation, Event, EventId, EventKind, Job, Timestamp, limits};
 
 /// One completed workflow task of a history.
@@ -162,12 +163,17 @@ fn update(
         Some(request) => request,
         None => waited()?.1,
     };
+    let event = if is_planted(Bug::UpdateReplayedFirst) {
+        EventId(0)
+    } else {
+        accepted.behind
+    };
     let request = request.clone();
     let job = UpdateJob {
         request,
         run_validator: false,
     };
-    Some((accepted.behind, Job::Update(Box::new(job))))
+    Some((event, Job::Update(Box::new(job))))
 }
 
 fn is_command(event: &Event) -> bool {

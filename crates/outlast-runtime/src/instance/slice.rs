@@ -4,6 +4,7 @@
 //! run, handlers of this activation first, the others in the order in which they were woken.
 //! Signals that were buffered and have found a handler since start another round.
 
+use outlast_model::planted::{Bug, is_planted};
 use outlast_model::{Activation, Command, Job, Payload, Resolution, Seq, SignalName};
 
 use super::{Instance, Phase};
@@ -84,7 +85,13 @@ impl Instance {
             self.shared.cancel_scope(&self.shared.main_scope);
         }
         // Handlers run before main, whatever woke main.
-        self.shared.push_ready_first(&applied.handlers);
+        if is_planted(Bug::HandlerReplayedLast) && self.shared.header.get().is_replaying {
+            for id in applied.handlers {
+                self.shared.push_ready(id);
+            }
+        } else {
+            self.shared.push_ready_first(&applied.handlers);
+        }
         Ok(())
     }
 
