@@ -92,6 +92,9 @@ fn subject(event: &EventKind) -> Option<String> {
     if let EventKind::External(event) = event {
         return said_to_others(event);
     }
+    if let EventKind::ContinuedAsNew(next) = event {
+        return Some(format!("as `{}`", next.workflow_type));
+    }
     if let EventKind::Update(UpdateEvent::Accepted(accepted)) = event {
         return Some(format!("update `{}`", accepted.id));
     }
@@ -167,10 +170,13 @@ pub(super) fn done(command: &Command) -> String {
         Command::AcceptUpdate { id }
         | Command::RejectUpdate { id, .. }
         | Command::CompleteUpdate { id, .. } => format!("{name}, update `{id}`"),
+        Command::ContinueAsNew(next) => match &next.workflow_type {
+            Some(workflow_type) => format!("{name}, as `{workflow_type}`"),
+            None => name.into(),
+        },
         Command::CompleteWorkflow { .. }
         | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow
-        | Command::ContinueAsNew(_) => name.into(),
+        | Command::CancelWorkflow => name.into(),
     }
 }
 
