@@ -193,11 +193,11 @@ fn not_started(cause: StartFailedCause, workflow_id: &WorkflowId) -> Failure {
     match cause {
         StartFailedCause::AlreadyExists => Failure::application(
             type_name::ALREADY_EXISTS,
-            format!("there is a run `{workflow_id}` already"),
+            format!("there is a run `{workflow_id}` already: give the child another id"),
         ),
         StartFailedCause::NotRegistered => Failure::application(
             type_name::NOT_REGISTERED,
-            "no worker of this application has its type",
+            "no worker of this application has its type: add it to the builder with `.workflow(..)`",
         ),
     }
 }

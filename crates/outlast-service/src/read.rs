@@ -3,7 +3,7 @@
 use outlast_engine::{Run, close, describe};
 use outlast_model::id::{RequestId, RunId, UpdateId, WorkflowId};
 use outlast_model::start::UpdateReply;
-use outlast_model::task::RunNo;
+use outlast_model::task::{RunNo, settled_promise};
 use outlast_model::view::{Description, RunOutcome, RunRef, Summary, Trouble};
 use outlast_model::{Event, EventKind, Record, Refusal, record};
 
@@ -120,7 +120,13 @@ pub(crate) fn not_open(
     if request_id.is_some() {
         let ended = bring(store, row.no, 0).map_err(|e| unavailable(&e))?;
         if ended.has_seen(request_id) {
-            return Ok(());
+            return match request_id.and_then(settled_promise) {
+                Some(promise) => Err(Refusal::AlreadyResolved {
+                    workflow_id: row.workflow_id,
+                    promise,
+                }),
+                None => Ok(()),
+            };
         }
     }
     Err(Refusal::RunClosed {

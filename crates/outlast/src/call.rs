@@ -298,10 +298,16 @@ impl<T: Data, E: IntoFailure, K> Call<T, E, K> {
             let outer = FailureTrace::new(kind, format!("{} failed", self.subject));
             return Trace::new(outer.at(site).caused_by(failure));
         }
-        Trace::new(match failure.trace {
+        let mut failure = match failure.trace {
             Some(_) => failure,
             None => failure.at(site),
-        })
+        };
+        if let (Subject::SignalTo(..) | Subject::CancelOf(_), FailureKind::Application { .. }) =
+            (&self.subject, &failure.kind)
+        {
+            failure.message = format!("{} did not arrive: {}", self.subject, failure.message);
+        }
+        Trace::new(failure)
     }
 
     fn too_late(&self, after: Duration) -> Trace {

@@ -3,11 +3,14 @@
 
 mod calls;
 mod cancel;
+mod chains;
+mod children;
 mod concurrency;
 mod eviction;
 mod ids;
 mod lifecycle;
 mod messages;
+mod promises;
 mod race;
 mod shards;
 mod signals;
