@@ -344,3 +344,25 @@ async fn many(ctx: Ctx) -> Result<usize> {
 fn ten_thousand_branches_pass_a_semaphore_and_a_channel_in_order() {
     assert_eq!(Play::start(many, ()).asked(), ["complete 10000"]);
 }
+
+/// Has a second way to be `check`ed if it is `Send`, and then none that is clear.
+trait StaysHere<A> {
+    fn check() {}
+}
+
+struct Leaves;
+
+impl<T> StaysHere<()> for T {}
+impl<T: Send> StaysHere<Leaves> for T {}
+
+#[test]
+fn none_of_them_leaves_its_thread() {
+    // Does not compile if one of them is `Send`.
+    <Mutex<u64> as StaysHere<_>>::check();
+    <Semaphore as StaysHere<_>>::check();
+    <WriteOnce<u64> as StaysHere<_>>::check();
+    <super::Watched<u64> as StaysHere<_>>::check();
+    <super::Sender<u64> as StaysHere<_>>::check();
+    <super::Receiver<u64> as StaysHere<_>>::check();
+    <super::Acquire<'static> as StaysHere<_>>::check();
+}

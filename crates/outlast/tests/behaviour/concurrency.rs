@@ -288,3 +288,40 @@ fn combinators_choose_and_limit_and_cancel_the_rest() {
         sound(&run, choosing).await;
     });
 }
+
+#[derive(Default)]
+struct Outlived;
+
+#[workflow]
+impl Outlived {
+    async fn run(ctx: Ctx<Self>) -> Result<u64> {
+        ctx.sleep(1.hours()).await?;
+        Ok(7)
+    }
+
+    #[signal(unfinished = "finish")]
+    async fn work(ctx: Ctx<Self>, who: String) -> Result<()> {
+        ctx.sleep(2.days()).await?;
+        ctx.run(clean, who).await?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_run_closes_when_the_handler_that_is_to_finish_has_ended() {
+    for (name, runs) in [("finish kept", 1_000), ("finish evicted", 0)] {
+        drive(async {
+            let env = TestEnv::new().activity(clean).workflow(Outlived::run);
+            let env = env.settings(cached(runs));
+            let clock = env.clock();
+            let before = clock.now();
+            let app = env.start().await;
+            let run = app.start(Outlived::run, ()).await.expect("it starts");
+            run.work(name).await.expect("it is durable");
+            assert_eq!(run.result().await.expect("it ends"), 7);
+            assert_eq!(cleaned(name), 1);
+            assert_eq!(clock.now().since(before), 2.days());
+            sound(&run, Outlived::run).await;
+        });
+    }
+}
