@@ -61,7 +61,7 @@ pub fn apply(
             request_id,
         } => {
             if is_repeated(run, request_id.as_ref())? {
-                return settled_before(run, &name, request_id.as_ref());
+                return Ok(settled_before(run, &name, request_id.as_ref())?);
             }
             decision.stimulus(
                 run,
@@ -121,11 +121,15 @@ pub fn apply(
 
 /// What a run that has ended says: messages are refused, everything else came too late.
 fn closed(run: &Run, input: &Input) -> Result<(), Error> {
-    let request_id = match input {
-        Input::Signal { request_id, .. } | Input::Cancel { request_id, .. } => request_id.as_ref(),
+    match input {
+        Input::Signal { .. } | Input::Cancel { .. } => {
+            if let Some(answer) = repeated(run, input) {
+                return Ok(answer?);
+            }
+        }
         // Its answer is known for ever: who asks again is told the same.
         Input::Update { request, .. } if run.update(&request.id).is_some() => return Ok(()),
-        Input::Terminate { .. } | Input::Retry | Input::Update { .. } | Input::Post(_) => None,
+        Input::Terminate { .. } | Input::Retry | Input::Update { .. } | Input::Post(_) => {}
         Input::Admit
         | Input::Outcome(_)
         | Input::Heartbeat { .. }
@@ -136,32 +140,28 @@ fn closed(run: &Run, input: &Input) -> Result<(), Error> {
         | Input::ArmSlice
         | Input::DisarmSlice
         | Input::Task { .. } => return Ok(()),
-    };
-    if run.has_seen(request_id) {
-        return match input {
-            Input::Signal { name, .. } => settled_before(run, name, request_id),
-            Input::Cancel { .. }
-            | Input::Update { .. }
-            | Input::Admit
-            | Input::Post(_)
-            | Input::Terminate { .. }
-            | Input::Outcome(_)
-            | Input::Heartbeat { .. }
-            | Input::Due
-            | Input::HandOut { .. }
-            | Input::Recover { .. }
-            | Input::Retry
-            | Input::ForeignWake
-            | Input::ArmSlice
-            | Input::DisarmSlice
-            | Input::Task { .. } => Ok(()),
-        };
     }
     Err(Error::Refused(Refusal::RunClosed {
         workflow_id: run.started().workflow_id.clone(),
         run_id: run.started().run_id,
         status: run.status(),
     }))
+}
+
+/// The answer to a message that had its effect before, if this is one: it is fine, except that of
+/// a promise only the first outcome counts.
+pub fn repeated(run: &Run, input: &Input) -> Option<Result<(), Refusal>> {
+    let (Input::Signal { request_id, .. } | Input::Cancel { request_id, .. }) = input else {
+        return None;
+    };
+    let request_id = request_id.as_ref();
+    if !run.has_seen(request_id) {
+        return None;
+    }
+    let Input::Signal { name, .. } = input else {
+        return Some(Ok(()));
+    };
+    Some(settled_before(run, name, request_id))
 }
 
 /// Whether the request had its effect before; refuses new ones when the history is full.
@@ -185,20 +185,19 @@ pub(crate) fn refuse_if_full(run: &Run) -> Result<(), Error> {
     }))
 }
 
-/// A repeated message had its effect and is fine; of a promise only the first outcome counts.
 fn settled_before(
     run: &Run,
     name: &SignalName,
     request_id: Option<&RequestId>,
-) -> Result<(), Error> {
+) -> Result<(), Refusal> {
     let promise = request_id.filter(|_| name.as_str() == PROMISE_SIGNAL);
     let Some(promise) = promise.and_then(outlast_model::task::settled_promise) else {
         return Ok(());
     };
-    Err(Error::Refused(Refusal::AlreadyResolved {
+    Err(Refusal::AlreadyResolved {
         workflow_id: run.started().workflow_id.clone(),
         promise,
-    }))
+    })
 }
 
 /// Workflow code has something to see. While it runs, the buffer waits for it to end.

@@ -34,7 +34,7 @@ pub mod timer;
 pub mod update;
 pub mod workflow_task;
 
-pub use apply::{Error, apply};
+pub use apply::{Error, apply, repeated};
 pub use decision::{Decision, Effect};
 pub use input::Input;
 pub use run::{Corrupt, Run};

@@ -129,8 +129,8 @@ impl std::fmt::Debug for With {
 pub enum Ack {
     /// To a start.
     Start(Reply<StartReply>, StartReply),
-    /// To a message.
-    Done(Reply<()>),
+    /// To a message that had its effect, or why it had none.
+    Message(Reply<()>, Result<(), Refusal>),
     /// To whoever waits for the end of a run.
     Closed(Reply<RunOutcome>, RunOutcome),
     /// To an update, or why there is none.
@@ -144,7 +144,7 @@ impl Ack {
     pub fn send(self) {
         match self {
             Self::Start(reply, answer) => reply(Ok(answer)),
-            Self::Done(reply) => reply(Ok(())),
+            Self::Message(reply, answer) => reply(answer),
             Self::Closed(reply, outcome) => reply(Ok(outcome)),
             Self::Update(reply, answer) => reply(answer),
             Self::Query(reply, answer) => reply(answer),
@@ -155,7 +155,7 @@ impl Ack {
     pub fn refuse(self, refusal: Refusal) {
         match self {
             Self::Start(reply, _) => reply(Err(refusal)),
-            Self::Done(reply) => reply(Err(refusal)),
+            Self::Message(reply, _) => reply(Err(refusal)),
             Self::Closed(reply, _) => reply(Err(refusal)),
             Self::Update(reply, _) => reply(Err(refusal)),
             Self::Query(reply, _) => reply(Err(refusal)),
@@ -167,7 +167,7 @@ impl std::fmt::Debug for Ack {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Start(..) => "Start",
-            Self::Done(_) => "Done",
+            Self::Message(..) => "Message",
             Self::Closed(..) => "Closed",
             Self::Update(..) => "Update",
             Self::Query(..) => "Query",

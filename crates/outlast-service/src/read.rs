@@ -1,9 +1,9 @@
 //! Reading runs back: state, events, outcomes and descriptions, with damage named.
 
-use outlast_engine::{Run, close, describe};
+use outlast_engine::{Input, Run, close, describe, repeated};
 use outlast_model::id::{RequestId, RunId, UpdateId, WorkflowId};
 use outlast_model::start::UpdateReply;
-use outlast_model::task::{RunNo, settled_promise};
+use outlast_model::task::RunNo;
 use outlast_model::view::{Description, RunOutcome, RunRef, Summary, Trouble};
 use outlast_model::{Event, EventKind, Record, Refusal, record};
 
@@ -111,22 +111,12 @@ pub(crate) fn row_of(store: &dyn Store, run: &RunRef) -> Result<RunRow, Refusal>
 
 /// The answer to a message for a run that is not open: refused, unless the same request had its
 /// effect before the end.
-pub(crate) fn not_open(
-    store: &dyn Store,
-    run: &RunRef,
-    request_id: Option<&RequestId>,
-) -> Result<(), Refusal> {
+pub(crate) fn not_open(store: &dyn Store, run: &RunRef, input: &Input) -> Result<(), Refusal> {
     let row = row_of(store, run)?;
-    if request_id.is_some() {
+    if has_request(input) {
         let ended = bring(store, row.no, 0).map_err(|e| unavailable(&e))?;
-        if ended.has_seen(request_id) {
-            return match request_id.and_then(settled_promise) {
-                Some(promise) => Err(Refusal::AlreadyResolved {
-                    workflow_id: row.workflow_id,
-                    promise,
-                }),
-                None => Ok(()),
-            };
+        if let Some(answer) = repeated(&ended, input) {
+            return answer;
         }
     }
     Err(Refusal::RunClosed {
@@ -134,6 +124,14 @@ pub(crate) fn not_open(
         run_id: row.run_id,
         status: row.state.status,
     })
+}
+
+/// Whether it could be a message that came before.
+fn has_request(input: &Input) -> bool {
+    let (Input::Signal { request_id, .. } | Input::Cancel { request_id, .. }) = input else {
+        return false;
+    };
+    request_id.is_some()
 }
 
 /// How a run ended.

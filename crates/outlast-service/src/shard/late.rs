@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use outlast_engine::Input;
-use outlast_model::RequestId;
+use outlast_engine::{Input, repeated};
+use outlast_model::Refusal;
 use outlast_model::start::UpdateReply;
 use outlast_model::view::RunRef;
 
@@ -24,15 +24,14 @@ impl Shard {
         reply: Reply<()>,
         store: &dyn Store,
     ) {
-        let request_id = request_of(input);
         if let Some(entry) = self.closing_run(run)
-            && has_seen(entry, request_id)
+            && let Some(answer) = repeated_by(entry, input)
         {
             // The end may not be durable yet: the answer goes behind what is being written.
             let no = entry.row.no;
-            return self.batch.acks.push((no, Ack::Done(reply)));
+            return self.batch.acks.push((no, Ack::Message(reply, answer)));
         }
-        reply(read::not_open(store, run, request_id));
+        reply(read::not_open(store, run, input));
     }
 
     /// Answers letters whose request had its effect before; returns the others.
@@ -51,14 +50,12 @@ impl Shard {
                 }
                 continue;
             }
-            let is_repeated = has_seen(entry, request_of(&letter.input));
-            match letter.from {
-                Sender::Caller(reply) if is_repeated => {
-                    self.batch.acks.push((entry.row.no, Ack::Done(reply)));
+            match (letter.from, repeated_by(entry, &letter.input)) {
+                (Sender::Caller(reply), Some(answer)) => {
+                    let ack = Ack::Message(reply, answer);
+                    self.batch.acks.push((entry.row.no, ack));
                 }
-                Sender::Caller(_) | Sender::Nobody | Sender::Update(..) | Sender::Post(_) => {
-                    others.push_back(letter);
-                }
+                (from, _) => others.push_back(Letter { from, ..letter }),
             }
         }
         others
@@ -74,9 +71,8 @@ impl Shard {
     }
 }
 
-fn has_seen(entry: &Entry, request_id: Option<&RequestId>) -> bool {
-    let run = entry.run.as_ref();
-    run.is_some_and(|run| run.has_seen(request_id))
+fn repeated_by(entry: &Entry, input: &Input) -> Option<Result<(), Refusal>> {
+    repeated(entry.run.as_ref()?, input)
 }
 
 /// What a run that has ended says about an update it knows.
@@ -85,12 +81,4 @@ fn known_answer(entry: &Entry, input: &Input) -> Option<UpdateReply> {
         return known(entry.run.as_ref()?, &request.id);
     }
     None
-}
-
-fn request_of(input: &Input) -> Option<&RequestId> {
-    if let Input::Signal { request_id, .. } | Input::Cancel { request_id, .. } = input {
-        request_id.as_ref()
-    } else {
-        None
-    }
 }

@@ -9,10 +9,11 @@ use outlast_model::event::{DeliveryFailedCause, TaskFailedCause};
 use outlast_model::post::PostBody;
 use outlast_model::task::{AttemptResult, RunNo, WorkflowTask};
 use outlast_model::view::RunOutcome;
-use outlast_model::{Timestamp, limits};
+use outlast_model::{Refusal, Timestamp, limits};
 
 use super::Shard;
 use crate::entry::{Arming, Entry, Letter, Path, Sender, UpdateWaiter};
+use crate::mail::Ack;
 use crate::points;
 use crate::read;
 use crate::store::{ReadError, Store};
@@ -184,7 +185,14 @@ impl Shard {
             update = Some(request.id.clone());
         }
         match (apply(run, input, now, &mut entry.decision), from) {
-            (Ok(()), Sender::Caller(reply)) => entry.acks.push(crate::mail::Ack::Done(reply)),
+            (Ok(()), Sender::Caller(reply)) => entry.acks.push(Ack::Message(reply, Ok(()))),
+            // It speaks of something that may not be durable yet.
+            (
+                Err(Error::Refused(refusal @ Refusal::AlreadyResolved { .. })),
+                Sender::Caller(reply),
+            ) => {
+                entry.acks.push(Ack::Message(reply, Err(refusal)));
+            }
             (Ok(()), Sender::Post(no)) => entry.taken.push(no),
             (Ok(()), Sender::Update(stage, reply)) => {
                 if let Some(id) = update {
@@ -260,7 +268,7 @@ impl Shard {
         }
         self.apply_input(&mut entry, Input::Terminate { reason }, now);
         if let Some(reply) = reply {
-            entry.acks.push(crate::mail::Ack::Done(reply));
+            entry.acks.push(Ack::Message(reply, Ok(())));
         }
         self.seal(&mut entry, now);
         self.put_back(entry);
@@ -274,11 +282,11 @@ impl Shard {
 
     fn refuse_letters(&mut self, entry: &mut Entry) {
         let refusal = match &entry.damage {
-            Some(reason) => outlast_model::Refusal::Quarantined {
+            Some(reason) => Refusal::Quarantined {
                 run_id: entry.row.run_id,
                 reason: reason.clone(),
             },
-            None => outlast_model::Refusal::RunClosed {
+            None => Refusal::RunClosed {
                 workflow_id: entry.row.workflow_id.clone(),
                 run_id: entry.row.run_id,
                 status: entry.row.state.status,

@@ -1,6 +1,7 @@
 //! Bad input: each is answered with a code, names the thing and the way out, writes nothing and
 //! stops nobody else.
 
+mod between;
 mod file;
 mod message;
 mod request;

@@ -6,11 +6,15 @@ mod cancellation_with_cleanup;
 mod fan_out_with_limit;
 #[path = "../../examples/handlers_outlive_main.rs"]
 mod handlers_outlive_main;
+#[path = "../../examples/human_approval.rs"]
+mod human_approval;
 #[path = "../../examples/saga.rs"]
 mod saga;
 #[path = "../../examples/select_with_timeout.rs"]
 mod select_with_timeout;
 #[path = "../../examples/signals_and_queries.rs"]
 mod signals_and_queries;
+#[path = "../../examples/subscription.rs"]
+mod subscription;
 #[path = "../../examples/updates_with_validation.rs"]
 mod updates_with_validation;

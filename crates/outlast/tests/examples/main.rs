@@ -95,6 +95,27 @@ fn saga() {
     prints("saga", &lines);
 }
 
+#[test]
+fn human_approval() {
+    let lines = [
+        "900 cents are paid",
+        "the boss cannot say: ask again next year",
+    ];
+    prints("human_approval", &lines);
+}
+
+#[test]
+fn subscription() {
+    let lines = [
+        "month 1: 700 cents",
+        "month 2: 700 cents",
+        "month 3: 700 cents",
+        "over after 3 months",
+        "the first run: ContinuedAsNew",
+    ];
+    prints("subscription", &lines);
+}
+
 /// Runs an example where nothing is yet, and again where its file is. A line that ends in `..`
 /// may go on.
 fn prints(name: &str, lines: &[&str]) {
