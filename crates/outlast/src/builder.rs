@@ -19,7 +19,7 @@ use crate::activity::{ActivityCtx, ActivityDef, ActivityFn, ActivityMeta};
 use crate::client::App;
 use crate::ctx::Ctx;
 use crate::embedded::{Door, Embedded, Running};
-use crate::erase::{activity_code, closure_code, closure_program, workflow_program};
+use crate::erase::{AnyProgram, activity_code, closure_code, closure_program, workflow_program};
 use crate::error::{Error, Result};
 use crate::failure::IntoFailure;
 use crate::state::{ProvidedBy, States};
@@ -142,10 +142,7 @@ impl<L: 'static> Builder<L> {
     pub fn workflow<W: WorkflowFn<K>, K>(mut self, workflow: W) -> Self {
         let (file, line) = W::Meta::AT;
         self.add_name("workflow", workflow.name(), format!("{file}:{line}"));
-        let program = workflow_program::<W::Meta>();
-        self.registry
-            .workflows
-            .insert(WorkflowType::new(workflow.name()), program);
+        self.replace_workflow(workflow.name(), workflow_program::<W::Meta>());
         self
     }
 
@@ -169,10 +166,7 @@ impl<L: 'static> Builder<L> {
             name,
             "a definition bound with .bind_workflow(..)".into(),
         );
-        let program = closure_program(name, main);
-        self.registry
-            .workflows
-            .insert(WorkflowType::new(name), program);
+        self.replace_workflow(name, closure_program(name, main));
         self
     }
 
@@ -200,6 +194,13 @@ impl<L: 'static> Builder<L> {
     pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
+    }
+
+    /// Replaces the code of a workflow: for mocks.
+    pub(crate) fn replace_workflow(&mut self, name: &'static str, program: AnyProgram) {
+        self.registry
+            .workflows
+            .insert(WorkflowType::new(name), program);
     }
 
     /// Replaces the code of an activity: for mocks.

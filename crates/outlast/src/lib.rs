@@ -6,8 +6,13 @@
 //! workflow asks for with [`Ctx::run`]. Whatever crashes, a workflow goes on where its record
 //! ends.
 //!
+//! Others reach a run with **signals**, **queries** and **updates**: methods of a
+//! `#[workflow] impl` and of its generated handle, or constants ([`Signal`], [`Query`],
+//! [`Update`]) of a function workflow. `docs/clippy.toml` of the repository finds much of what
+//! workflow code must not do.
+//!
 //! Reading order of this crate: [`Ctx`] and [`Call`] for what workflow code can do; [`Error`]
-//! and [`CallError`] for how it fails; [`App`] and [`Handle`] for who starts it.
+//! and [`CallError`] for how it fails; [`App`] and [`Handle`] for who starts it and talks to it.
 
 #[cfg(test)]
 // The macros write `::outlast`; in this crate's own tests that is the crate itself.
@@ -107,8 +112,8 @@ pub use outlast_macros::{Failure, activity, test, workflow};
 /// What most programs need: `use outlast::prelude::*`.
 pub mod prelude {
     pub use crate::{
-        ActivityCtx, CallError, Ctx, DurableExt, Error, Failure, Outlast, Result, ResultExt,
-        RetryPolicy, Signal, State, UnitExt, signal, testing::TestEnv,
+        ActivityCtx, CallError, Ctx, DurableExt, Error, Failure, Outlast, Query, Result, ResultExt,
+        RetryPolicy, Signal, State, UnitExt, Update, query, signal, testing::TestEnv, update,
     };
 
     #[cfg(feature = "macros")]

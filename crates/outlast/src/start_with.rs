@@ -1,5 +1,5 @@
 //! A start that brings a message along: to the new run before any of its code runs, or to the
-//! run that is open already. Both are written together, or neither.
+//! run that is open already. Both reach the store together, or neither does.
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -36,7 +36,8 @@ where
 
     /// Brings an update along: `.with_update(|cart| cart.remove("tea"))`; awaiting gives the
     /// handle and the update's result. A run that is open already gets the update, unless
-    /// [`conflict`](Start::conflict) says otherwise.
+    /// [`conflict`](Start::conflict) says otherwise. An update that is turned away leaves the run
+    /// that was started with it.
     pub fn with_update<O, F>(
         self,
         update: impl FnOnce(&H) -> Updating<O, F>,
@@ -119,7 +120,7 @@ where
     /// Waits only until the update has passed its validator, durably.
     ///
     /// # Errors
-    /// [`CallError::Rejected`] when it did not: then nothing was started either.
+    /// [`CallError::Rejected`] when it did not; the run is started all the same.
     pub async fn accepted(self) -> Result<(H, UpdateHandle<O, F>), CallError<F::Seen>> {
         self.until(UpdateStage::Accepted).await
     }

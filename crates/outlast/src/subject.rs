@@ -23,6 +23,23 @@ pub(crate) enum Subject {
     Promise(PromiseId),
 }
 
+impl Subject {
+    /// What workflow code is given of it.
+    pub(crate) fn value(&self) -> &'static str {
+        match self {
+            Self::Signal(_) | Self::Query(_) | Self::Update(_) => "content",
+            Self::Promise(_) => "value",
+            Self::Activity(_)
+            | Self::Workflow(_)
+            | Self::Step(_)
+            | Self::Timer(_)
+            | Self::Child(_)
+            | Self::SignalTo(..)
+            | Self::CancelOf(_) => "result",
+        }
+    }
+}
+
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -3,7 +3,7 @@
 //! Time stands still while a test does something, and jumps to the next due time while it waits
 //! for a result and nothing else can happen: a workflow that sleeps a week takes milliseconds.
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use outlast_worker::Settings;
 use crate::activity::{Activity, ActivityFn};
 use crate::builder::{Builder, Place};
 use crate::client::App;
-use crate::erase::{closure_code, workflow_program};
+use crate::erase::{closure_code, closure_program, workflow_program};
 use crate::error::{Error, Result as AnyResult};
 use crate::state::{ProvidedBy, States};
-use crate::workflow::WorkflowFn;
+use crate::workflow::{Workflow, WorkflowFn};
 
 /// The beginning of virtual time: 2026-01-01T00:00:00Z.
 const BEGINNING: Timestamp = Timestamp(1_767_225_600_000_000);
@@ -99,6 +99,20 @@ impl<L: 'static> TestEnv<L> {
             async move { code(input) }
         });
         self.builder.replace_activity(activity.name(), erased);
+        self
+    }
+
+    /// Replaces a workflow by a closure of its type: for what starts it as a child.
+    pub fn mock_workflow<W, K>(
+        mut self,
+        workflow: W,
+        code: impl Fn(W::Input) -> Result<W::Output, W::Error> + Send + Sync + 'static,
+    ) -> Self
+    where
+        W: Workflow<K>,
+    {
+        let program = closure_program(workflow.name(), move |_, input| ready(code(input)));
+        self.builder.replace_workflow(workflow.name(), program);
         self
     }
 

@@ -170,7 +170,8 @@ pub(crate) fn read_or_panic<T: DeserializeOwned>(subject: &Subject, payload: &Pa
     match payload.decode() {
         Ok(value) => value,
         Err(error) => panic!(
-            "the result of {subject} is not a `{}`: {error}; deploy code that reads it and the run goes on",
+            "the {} of {subject} is not a `{}`: {error}; deploy code that reads it and the run goes on",
+            subject.value(),
             rust_type::<T>()
         ),
     }

@@ -225,7 +225,7 @@ fn a_signal_of_another_type_fails_the_task_and_not_the_run() {
     play.signal("paid", "a lot");
     assert!(
         play.trouble()
-            .contains("the result of signal paid is not a `u64`")
+            .contains("the content of signal paid is not a `u64`")
     );
 }
 

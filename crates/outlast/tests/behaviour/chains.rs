@@ -201,3 +201,17 @@ fn waiting_for_an_update_lets_virtual_time_pass() {
         assert!(notes.iter().any(|note| note.contains("slow")), "{notes:?}");
     });
 }
+
+#[test]
+fn an_update_that_is_turned_away_leaves_the_run_it_came_with() {
+    drive(async {
+        let app = TestEnv::new().workflow(Basket::run).start().await;
+        let start = app.start(Basket::run, ()).id("b");
+        let rejected = start.with_update(|basket| basket.put("")).await;
+        assert!(matches!(rejected, Err(CallError::Rejected(_))));
+        let basket = app.get(Basket::run, "b");
+        let found = basket.describe().await.expect("it was started");
+        assert_eq!(found.summary.status, Status::Running);
+        assert_eq!(basket.put("tea").await.expect("it is there"), 1);
+    });
+}

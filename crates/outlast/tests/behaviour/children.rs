@@ -47,6 +47,16 @@ fn children_run_side_by_side_and_fail_with_their_own_type() {
     });
 }
 
+#[test]
+fn a_child_is_mocked_by_a_closure_of_its_type() {
+    drive(async {
+        let env = TestEnv::new().workflow(halves);
+        let env = env.mock_workflow(half, |n| if n == 3 { Err(Odd(n)) } else { Ok(n + 100) });
+        let run = env.start().await.run(halves, vec![1, 3]).await;
+        assert_eq!(run.expect("it ends"), ["101", "3 is odd"]);
+    });
+}
+
 #[workflow]
 async fn waits_forever(ctx: Ctx) -> Result<()> {
     ctx.sleep(9_000.days()).await?;

@@ -111,7 +111,7 @@ fn a_signal_that_does_not_decode_waits_for_better_code() {
         let found = until(&run, |d| d.trouble.is_some()).await;
         let text = found.trouble.expect("it is in trouble").failure.to_string();
         assert!(
-            text.contains("the result of signal paid is not a `u64`"),
+            text.contains("the content of signal paid is not a `u64`"),
             "{text}"
         );
         run.terminate("enough").await.expect("it ends");
