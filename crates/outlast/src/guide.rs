@@ -14,8 +14,12 @@ macro_rules! pages {
 
 pages! {
     Readme: "../../../README.md"
+    ChildrenAndOtherRuns: "../../../docs/guide/children-and-other-runs.md"
     Combinators: "../../../docs/guide/combinators.md"
+    ContinueAsNew: "../../../docs/guide/continue-as-new.md"
     HandlerEnds: "../../../docs/guide/handler-ends.md"
+    PatchesAndReplay: "../../../docs/guide/patches-and-replay.md"
+    Promises: "../../../docs/guide/promises.md"
     Queries: "../../../docs/guide/queries.md"
     Signals: "../../../docs/guide/signals.md"
     StatefulWorkflows: "../../../docs/guide/stateful-workflows.md"

@@ -7,7 +7,7 @@ use outlast::{Description, Handle};
 use outlast_service::memory::MemoryStore;
 use serde_json::json;
 
-use crate::support::{code, drive, failure, names, on, sound, until};
+use crate::support::{cached, code, drive, failure, names, on, sound, until};
 
 #[derive(Default)]
 struct Tally {
@@ -387,5 +387,24 @@ fn a_context_kept_past_its_run_fails_by_itself_and_says_why() {
         let text = trouble(found);
         assert!(text.contains("context"), "{text}");
         app.run(keeps, ()).await.expect("the others go on");
+    });
+}
+
+#[test]
+fn an_update_that_is_turned_away_leaves_the_run_that_was_started_with_it() {
+    drive(async {
+        for runs in [1_000, 0] {
+            let env = TestEnv::new().settings(cached(runs));
+            let app = env.workflow(Tally::run).start().await;
+            let start = app.start(Tally::run, ()).id("t");
+            let refused = start.with_update(|tally| tally.multiply(0)).await;
+            assert!(
+                matches!(refused, Err(CallError::Rejected(_))),
+                "{refused:?}"
+            );
+            let tally = app.get(Tally::run, "t");
+            tally.add(3).await.expect("it is durable");
+            ends_with(&tally, 3).await;
+        }
     });
 }
