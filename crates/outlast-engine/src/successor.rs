@@ -9,8 +9,10 @@ use alloc::vec::Vec;
 
 use outlast_model::command::ContinueAsNew;
 use outlast_model::event::{ContinuedAsNew, Started, UpdateEvent};
-use outlast_model::id::{Attempt, EventId, Seq};
-use outlast_model::{Event, EventKind, Fact, Record, RunId, Shared, Timestamp};
+use outlast_model::id::{Attempt, EventId, RequestId, Seq, SignalName};
+use outlast_model::promise::Settlement;
+use outlast_model::task::{PROMISE_SIGNAL, promise_request, settled_promise};
+use outlast_model::{Event, EventKind, Fact, Payload, Record, RunId, Shared, Timestamp};
 
 use crate::apply::Error;
 use crate::close;
@@ -43,14 +45,19 @@ pub(crate) fn continue_as_new(
         input: command.input,
         run_timeout: command.run_timeout.or(old.run_timeout),
     };
-    let request_ids = run.request_ids().cloned().collect();
+    // A promise is settled once in each run: what nobody asked for goes on with its signal.
+    let request_ids = run
+        .request_ids()
+        .filter(|id| settled_promise(id).is_none())
+        .cloned()
+        .collect();
     let signals = command
         .signals
         .into_iter()
         .map(|(name, input)| EventKind::Signaled {
+            request_id: promise_of(&name, &input),
             name,
             input,
-            request_id: None,
         });
     let carried = signals
         .chain(buffer.into_iter().filter(is_carried))
@@ -66,6 +73,12 @@ pub(crate) fn continue_as_new(
     Ok(())
 }
 
+/// The request id of a settlement, so that it stays the only one.
+fn promise_of(name: &SignalName, input: &Payload) -> Option<RequestId> {
+    let settlement = Settlement::decode(input).ok()?;
+    (name.as_str() == PROMISE_SIGNAL).then(|| promise_request(&settlement.id))
+}
+
 fn begin(
     old: &Started,
     ended: &ContinuedAsNew,
@@ -79,7 +92,7 @@ fn begin(
         workflow_type: ended.workflow_type.clone(),
         queue: ended.queue.clone(),
         input: ended.input.clone(),
-        request_id: None,
+        request_id: old.request_id.clone(),
         run_timeout: ended.run_timeout,
         parent: old.parent.clone(),
         first_run_id: Some(old.chain()),

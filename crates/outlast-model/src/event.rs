@@ -70,7 +70,8 @@ pub struct Started {
     /// Its input.
     #[n(4)]
     pub input: Payload,
-    /// The request that started it: the same request again is answered with this run.
+    /// The request that started its chain: the same request again is answered with the chain's
+    /// first run.
     #[n(5)]
     pub request_id: Option<RequestId>,
     /// How long the run may take.

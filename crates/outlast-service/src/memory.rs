@@ -70,6 +70,11 @@ impl MemoryStore {
         store
     }
 
+    /// The posts it keeps, for an auditor.
+    pub fn posts(&self) -> Vec<PostNo> {
+        self.data().posts.keys().copied().collect()
+    }
+
     /// Keeps the snapshot of a commit that is itself thrown away: what
     /// [`Bug::SnapshotNewerThanHistory`] does at a crash.
     pub(crate) fn keep_snapshot(&self, commit: &Commit) {

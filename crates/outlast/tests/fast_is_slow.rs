@@ -1,28 +1,36 @@
 //! The fast path and the slow path are one: whatever the program and whatever happens to it, the
 //! history is the same, be it written with one commit a stimulus, with the slice behind it, or
-//! with code that is rebuilt for every slice.
+//! with code that is rebuilt for every slice. So are those of its children and successors.
+//!
+//! Two differences are meant: the slow path writes an update before its code has judged it, and
+//! the task of a slice that only turned updates away.
 
 mod sim;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_engine::Input;
-use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest};
-use outlast_model::task::{AttemptOutcome, AttemptResult};
+use outlast_model::event::{ChildEvent, UpdateRequest};
+use outlast_model::promise::Settlement;
+use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest, UpdateStage};
+use outlast_model::task::{AttemptOutcome, AttemptResult, PROMISE_SIGNAL, promise_request};
 use outlast_model::view::RunRef;
-use outlast_model::{Event, Failure, RunId, Timestamp};
+use outlast_model::{EventKind, Failure, RunId, Timestamp, WorkflowId};
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
 use outlast_service::outlet::Outlet;
 use outlast_service::shard::{Driver, Turn};
 use outlast_service::store::Store;
 
+use sim::answer::update_id;
 use sim::disk::Disk;
 use sim::ledger::Desk;
+use sim::normal::{Entry, normal};
 use sim::plan::{Plan, Variety};
 use sim::process::{FLOW, Process, QUEUE, Shape};
-use sim::program::encoded;
+use sim::program::{encoded, promise_id};
 use sim::rng::Rng;
 use sim::world::{Running, World};
 
@@ -37,6 +45,9 @@ enum Path {
     Uncached,
 }
 
+/// What each run says, by workflow and run.
+type Histories = BTreeMap<(WorkflowId, RunId), Vec<Entry>>;
+
 const ID: &str = "w";
 const ROUNDS: u32 = 300;
 
@@ -49,6 +60,7 @@ struct Bench {
     world: World,
     process: Process,
     now: Timestamp,
+    plan: Plan,
     signals: u64,
     commits: u64,
 }
@@ -58,10 +70,22 @@ impl Bench {
         let mut rng = Rng::new(seed);
         let disk = Arc::new(Disk::new());
         let world = World::new(disk.clone(), Desk::new(disk.clone()));
-        let shape = Shape {
-            cached_runs: if path == Path::Uncached { 0 } else { 10 },
-            ..Shape::random(&mut rng)
+        let plan = Plan::random(&mut rng, Variety::Family);
+        let random = Shape::random(&mut rng);
+        // Runs that compete for slots get them as they come.
+        let slots = if seed.is_multiple_of(2) {
+            random.activity_slots
+        } else {
+            100
         };
+        let is_alone = seed.is_multiple_of(2);
+        let shape = Shape {
+            cached_runs: if path == Path::Uncached { 0 } else { 100 },
+            activity_slots: slots,
+            step_slots: slots,
+            ..random
+        };
+        let plan = if is_alone { plan.alone() } else { plan };
         let process = Process::boot(0, shape, &disk, &world);
         Self {
             rng,
@@ -70,20 +94,25 @@ impl Bench {
             world,
             process,
             now: Timestamp(1_700_000_000_000_000),
+            plan,
             signals: 0,
             commits: 0,
         }
     }
 
-    /// The history of the run, from its start to its end.
-    fn history(mut self) -> (Vec<Event>, u64) {
-        let plan = Plan::random(&mut self.rng, Variety::Full);
+    /// The histories of all runs, from the start of the first to the end of the last.
+    fn histories(mut self) -> (Histories, u64) {
+        let plan = self.plan.clone();
         self.start(&plan);
         for _ in 0..ROUNDS {
             self.settle();
-            let row = self.disk.rows().pop().expect("the run is there");
-            if !row.state.status.is_open() {
-                return (self.disk.history(row.no), self.commits);
+            let rows = self.disk.rows();
+            if rows.iter().all(|row| !row.state.status.is_open()) {
+                let all = rows.iter().map(|row| {
+                    let history = normal(self.disk.history(row.no));
+                    ((row.workflow_id.clone(), row.run_id), history)
+                });
+                return (all.collect(), self.commits);
             }
             for _ in 0..self.rng.range(1, 3) {
                 self.stimulus();
@@ -118,14 +147,22 @@ impl Bench {
         self.process.shard.accept(mail, now, &self.process.store);
     }
 
-    /// Everything that can happen without the outside happens, and is durable.
+    /// Everything that can happen without the outside happens, and is durable. What runs say to
+    /// each other waits until all are at rest, so that none overtakes another by its path.
     fn settle(&mut self) {
         loop {
             let has_turned = self.turn();
             let is_written = !self.process.take_batch();
             self.commit();
-            if !has_turned && is_written {
+            if has_turned || !is_written {
+                continue;
+            }
+            let ways = std::mem::take(&mut self.process.ways);
+            if ways.is_empty() {
                 return;
+            }
+            for letter in ways.into_letters() {
+                self.accept(letter.into_mail());
             }
         }
     }
@@ -165,7 +202,7 @@ impl Bench {
                 let durable = self.process.shard.durable();
                 durable.fetch_max(last.0, std::sync::atomic::Ordering::AcqRel);
             }
-            batch.release(&*self.process.ramp);
+            self.process.release(batch);
         }
     }
 
@@ -177,7 +214,8 @@ impl Bench {
                 let index = self.rng.index(running.len());
                 self.attempt_ends(&running[index]);
             }
-            5..=7 => self.signal(),
+            5 | 6 => self.signal(),
+            7 => self.update(),
             8 if self.rng.chance(10) => self.cancel(),
             _ => self.time_passes(),
         }
@@ -203,6 +241,40 @@ impl Bench {
             request_id: None,
         };
         self.message(input);
+        if self.rng.chance(20) {
+            self.settle_promise();
+        }
+    }
+
+    fn update(&mut self) {
+        self.signals += 1;
+        let value = self.signals;
+        let name = self.rng.pick(&["set", "slow", "sure", "none"]);
+        let run = self.somebody();
+        self.accept(Mail::Update {
+            run,
+            request: UpdateRequest {
+                id: update_id(value),
+                name: name.into(),
+                input: encoded(&value),
+            },
+            stage: UpdateStage::Completed,
+            reply: Box::new(|_| {}),
+        });
+    }
+
+    /// The first run, or one of its children.
+    fn somebody(&mut self) -> RunRef {
+        let mut ids: Vec<WorkflowId> = self
+            .disk
+            .rows()
+            .into_iter()
+            .map(|r| r.workflow_id)
+            .collect();
+        ids.sort();
+        ids.dedup();
+        let index = self.rng.index(ids.len());
+        RunRef::newest(ids[index].clone())
     }
 
     fn cancel(&mut self) {
@@ -212,9 +284,23 @@ impl Bench {
         });
     }
 
+    fn settle_promise(&mut self) {
+        let id = promise_id(u8::from(self.rng.chance(50)));
+        let settlement = Settlement {
+            id: id.clone(),
+            outcome: Ok(encoded(&self.signals)),
+        };
+        self.message(Input::Signal {
+            name: PROMISE_SIGNAL.into(),
+            input: settlement.encode().expect("plain data encodes"),
+            request_id: Some(promise_request(&id)),
+        });
+    }
+
     fn message(&mut self, input: Input) {
+        let run = self.somebody();
         self.accept(Mail::Message {
-            run: RunRef::newest(ID.into()),
+            run,
             input,
             reply: Box::new(|_| {}),
         });
@@ -234,17 +320,37 @@ fn the_fast_path_writes_what_the_slow_path_writes() {
         .ok()
         .and_then(|text| text.parse::<u64>().ok())
         .map_or(2_000, |seeds| seeds / 5);
+    let mut seen = [0_u32; 3];
     for seed in 0..seeds {
-        let (fast, fewer) = Bench::new(seed, Path::Fast).history();
+        let (fast, fewer) = Bench::new(seed, Path::Fast).histories();
         for path in [Path::Slow, Path::Uncached] {
-            let (other, more) = Bench::new(seed, path).history();
+            let (other, more) = Bench::new(seed, path).histories();
             assert!(fewer <= more, "seed {seed}: {path:?} needs fewer commits");
-            let place = fast.iter().zip(&other).position(|(a, b)| a != b);
-            let (a, b) = (place.map(|i| &fast[i]), place.map(|i| &other[i]));
-            assert!(
-                fast == other,
-                "seed {seed}: {path:?} differs at {a:?} and {b:?}\nfast {fast:#?}\nother {other:#?}"
-            );
+            let (a, b): (Vec<_>, Vec<_>) = (fast.keys().collect(), other.keys().collect());
+            assert_eq!(a, b, "seed {seed}: {path:?} has other runs");
+            for (id, history) in &fast {
+                let place = history.iter().zip(&other[id]).position(|(a, b)| a != b);
+                let (a, b) = (place.map(|i| &history[i]), place.map(|i| &other[id][i]));
+                assert!(
+                    *history == other[id],
+                    "seed {seed}: {path:?} differs in {id:?} at {a:?} and {b:?}\nfast {history:#?}\nother {:#?}",
+                    other[id]
+                );
+            }
+        }
+        let all = fast.values().flatten();
+        for (_, kind) in all {
+            seen[0] += u32::from(matches!(
+                kind,
+                EventKind::Child(ChildEvent::Completed { .. })
+            ));
+            seen[1] += u32::from(matches!(kind, EventKind::Update(_)));
+            seen[2] += u32::from(matches!(kind, EventKind::ContinuedAsNew(_)));
         }
     }
+    let is_rich = seen.iter().all(|count| *count > 0);
+    assert!(
+        seeds < 100 || is_rich,
+        "children, updates, chains: {seen:?}"
+    );
 }

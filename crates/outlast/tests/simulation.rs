@@ -8,6 +8,8 @@
 
 #[path = "sim/found.rs"]
 mod found;
+#[path = "sim/found_between.rs"]
+mod found_between;
 mod sim;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -72,6 +72,8 @@ impl Instance {
         answer: impl FnOnce(Context) -> Result<Payload, Failure>,
     ) -> Result<Payload, Failure> {
         let shared = &self.shared;
+        // The code of a run that has ended may have had more to do: nobody will.
+        let was_at_rest = shared.is_at_rest();
         let header = shared.header.get();
         shared.header.set(crate::shared::Header {
             is_replaying: true,
@@ -86,7 +88,7 @@ impl Instance {
         };
         watch.after_poll();
         shared.header.set(header);
-        if !shared.is_at_rest() {
+        if was_at_rest && !shared.is_at_rest() {
             let text = format!(
                 "query `{}` has changed the run: it may only read",
                 query.name

@@ -10,6 +10,7 @@ use outlast_model::view::{Description, RunOutcome, RunRef};
 use outlast_model::{Refusal, RequestId, Status, Timestamp};
 
 use super::Shard;
+use super::update::closed;
 use crate::entry::{Entry, Letter, Question, Sender};
 use crate::mail::{Ack, Mail, Reply, With};
 use crate::points;
@@ -85,7 +86,8 @@ impl Shard {
             start::Verdict::Refuse(refusal) => starter.refuse(&refusal),
             start::Verdict::Attach => {
                 if let Some((existing, no)) = existing {
-                    self.attach(no, &existing, starter, store);
+                    let workflow_id = request.workflow_id;
+                    self.attach(no, workflow_id, &existing, starter, now, store);
                 }
             }
             start::Verdict::TerminateThenStart => {
@@ -160,37 +162,44 @@ impl Shard {
         let Some(row) = rows.into_iter().next() else {
             return Ok(None);
         };
-        let existing = Existing {
-            run_id: row.run_id,
-            status: row.state.status,
-            is_same_request: is_same(request, || read::start_request_id(store, row.no))?,
-        };
-        Ok(Some((existing, row.no)))
+        let is_same_request = is_same(request, || read::start_request_id(store, row.no))?;
+        Ok(Some((
+            existing(&row, row.state.status, is_same_request),
+            row.no,
+        )))
     }
 
-    fn attach(&mut self, no: RunNo, existing: &Existing, starter: Starter, store: &dyn Store) {
+    fn attach(
+        &mut self,
+        no: RunNo,
+        workflow_id: WorkflowId,
+        existing: &Existing,
+        starter: Starter,
+        now: Timestamp,
+        store: &dyn Store,
+    ) {
         let answer = StartReply {
             run_id: existing.run_id,
             started: false,
         };
         let Starter { reply, wait, with } = starter;
+        if let Some(wait) = wait {
+            self.wait_for(no, wait, store);
+        }
+        let run = RunRef {
+            workflow_id,
+            run_id: Some(existing.run_id),
+        };
         let reply = match with {
             None => reply,
-            Some(_) if !existing.status.is_open() => {
-                return Starter { reply, wait, with }.refuse(&Refusal::AlreadyStarted {
-                    workflow_id: self.id_of(no),
-                    run_id: existing.run_id,
-                    status: existing.status,
-                });
-            }
-            // The start is answered with the message that goes with it.
+            // The start is answered with the message that goes with it; one that had its effect
+            // before the run ended is still fine.
             Some(With::Signal(input)) => {
                 let reply: Reply<()> = Box::new(move |done| reply(done.map(|()| answer)));
-                let from = Sender::Caller(reply);
-                return self.deliver(no, Letter { input, from });
+                return self.message(&run, input, reply, now, store);
             }
             Some(With::Update(request, stage, update)) => {
-                self.deliver(no, update_letter(request, stage, update));
+                self.update(&run, request, stage, update, store);
                 reply
             }
         };
@@ -199,9 +208,6 @@ impl Shard {
             // Its start may be in no batch yet: the answer goes with it.
             Some(entry) if !entry.decision.records.is_empty() => entry.acks.push(ack),
             Some(_) | None => self.batch.acks.push((no, ack)),
-        }
-        if let Some(wait) = wait {
-            self.wait_for(no, wait, store);
         }
     }
 
@@ -238,11 +244,6 @@ impl Shard {
         self.runs.insert(no, entry);
     }
 
-    fn id_of(&self, no: RunNo) -> WorkflowId {
-        let entry = self.runs.get(&no);
-        entry.map_or_else(|| "".into(), |entry| entry.row.workflow_id.clone())
-    }
-
     fn begin_for(&mut self, request: StartRequest, starter: Starter, now: Timestamp) {
         let run_id = request.run_id;
         let mut entry = match self.begin(request, now) {
@@ -261,10 +262,16 @@ impl Shard {
             entry.waiters.push(wait);
             self.waiters += 1;
         }
-        entry.mailbox.extend(with.map(|with| match with {
-            With::Signal(input) => Letter::own(input),
-            With::Update(request, stage, reply) => update_letter(request, stage, reply),
-        }));
+        match with {
+            // At once: the answer to the start speaks of it, whatever happens to the run first.
+            Some(With::Signal(input)) => self.apply_input(&mut entry, input, now),
+            Some(With::Update(request, stage, reply)) => {
+                entry
+                    .mailbox
+                    .push_back(update_letter(request, stage, reply));
+            }
+            None => {}
+        }
         self.settle_new(entry);
     }
 
@@ -293,7 +300,8 @@ impl Shard {
     }
 
     fn wait(&mut self, run: &RunRef, reply: Reply<RunOutcome>, store: &dyn Store) {
-        if let Some(no) = self.open(run) {
+        let closing = || self.closing_run(run).map(|entry| entry.row.no);
+        if let Some(no) = self.open(run).or_else(closing) {
             return self.wait_for(no, reply, store);
         }
         match read::row_of(store, run) {
@@ -389,13 +397,10 @@ impl Shard {
     }
 
     /// Everybody who still waits for a run that is gone from memory hears that it has ended.
-    pub(super) fn refuse_mail(&mut self, entry: Entry) {
-        let refusal = Refusal::RunClosed {
-            workflow_id: entry.row.workflow_id,
-            run_id: entry.row.run_id,
-            status: entry.row.state.status,
-        };
-        for letter in entry.mailbox {
+    pub(super) fn refuse_mail(&mut self, mut entry: Entry) {
+        let refusal = closed(&entry);
+        let letters = std::mem::take(&mut entry.mailbox);
+        for letter in self.answer_repeated(&entry, letters) {
             self.refuse_letter(letter, &refusal);
         }
         for question in entry.queries {
@@ -440,13 +445,17 @@ fn standing(
         Some(run) => Ok(run.started().request_id.clone()),
         None => read::start_request_id(store, no),
     })?;
-    let run_id = entry.row.run_id;
-    let existing = Existing {
-        run_id,
+    Ok((existing(&entry.row, status, is_same_request), no))
+}
+
+/// A request that started a chain is answered with the run that it started.
+fn existing(row: &RunRow, status: Status, is_same_request: bool) -> Existing {
+    let first = row.first_run.filter(|_| is_same_request);
+    Existing {
+        run_id: first.unwrap_or(row.run_id),
         status,
         is_same_request,
-    };
-    Ok((existing, no))
+    }
 }
 
 /// Whether this very request started the run. Nothing is read for a request without an id.

@@ -9,7 +9,7 @@ use outlast_model::start::UpdateReply;
 use outlast_model::view::RunRef;
 
 use super::Shard;
-use super::update::known;
+use super::update::{closed, known};
 use crate::entry::{Entry, Letter, Sender};
 use crate::mail::{Ack, Reply};
 use crate::read;
@@ -24,9 +24,8 @@ impl Shard {
         reply: Reply<()>,
         store: &dyn Store,
     ) {
-        if let Some(entry) = self.closing_run(run)
-            && let Some(answer) = repeated_by(entry, input)
-        {
+        if let Some(entry) = self.closing_run(run) {
+            let answer = repeated_by(entry, input).unwrap_or_else(|| Err(closed(entry)));
             // The end may not be durable yet: the answer goes behind what is being written.
             let no = entry.row.no;
             return self.batch.acks.push((no, Ack::Message(reply, answer)));

@@ -67,6 +67,18 @@ impl Shard {
         }
     }
 
+    /// The run has ended before it was asked: it is asked when that is durable.
+    pub(super) fn queries_end(&mut self, entry: &mut Entry) {
+        let run = RunRef {
+            workflow_id: entry.row.workflow_id.clone(),
+            run_id: Some(entry.row.run_id),
+        };
+        let head = entry.row.state.head;
+        let questions = entry.queries.drain(..).chain(entry.asked.drain(..));
+        let undurable = &mut self.closed_queries.undurable;
+        undurable.extend(questions.map(|question| (head, run.clone(), question)));
+    }
+
     /// Questions about runs whose end has become durable.
     pub(super) fn settled_queries(&mut self, store: &dyn Store) {
         let durable = self.durable_no();

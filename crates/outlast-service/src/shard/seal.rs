@@ -33,6 +33,7 @@ impl Shard {
         }
         // Without a commit of its own, what was taken had no effect.
         self.batch.forgotten.append(&mut entry.taken);
+        self.tell_updates(entry);
         let successor = entry.decision.successor.take();
         if let Some(successor) = successor {
             self.succeed(entry, *successor, now);
@@ -109,10 +110,6 @@ impl Shard {
                 self.closed(entry, outcome);
                 continue;
             }
-            if let Effect::Update(id, reply) = &effect {
-                self.updated(entry, id, reply);
-                continue;
-            }
             if Self::has_planted(Bug::EffectBeforeCommit) {
                 self.parts.outlet.release(vec![effect]);
                 continue;
@@ -140,6 +137,7 @@ impl Shard {
             entry.acks.push(Ack::Closed(wait, outcome.clone()));
         }
         self.updates_end(entry);
+        self.queries_end(entry);
         if entry.is_cached || entry.has_steps {
             self.evictions.push_back(entry.row.run_id);
             entry.is_cached = false;

@@ -218,7 +218,7 @@ impl Shard {
         let is_back = keeps_instance && std::mem::take(&mut entry.needs_instance);
         match slice.path {
             Path::Rebuild => return self.rebuilt(entry, answer, now),
-            Path::Query => return self.at_rest_again(entry, answer, now),
+            Path::Query => return self.at_rest_again(entry, answer, is_back, now),
             Path::Fast | Path::Slow => {}
         }
         let is_closing = !keeps_instance && matches!(answer, TaskAnswer::Completed { .. });
@@ -241,8 +241,17 @@ impl Shard {
     }
 
     /// Questions were answered; whatever came meanwhile goes on.
-    fn at_rest_again(&mut self, entry: &mut Entry, answer: TaskAnswer, now: Timestamp) {
+    fn at_rest_again(
+        &mut self,
+        entry: &mut Entry,
+        answer: TaskAnswer,
+        is_back: bool,
+        now: Timestamp,
+    ) {
         self.queried(entry, answer);
+        if is_back {
+            self.hand_out_steps(entry, now);
+        }
         if entry.run.as_ref().is_some_and(|run| run.crashes() > 0) {
             self.apply_input(entry, Input::DisarmSlice, now);
         }
@@ -341,7 +350,7 @@ impl Shard {
             self.slice_is_over(&mut entry, slice.turn);
             match slice.path {
                 // A question that never ends costs its askers, not the run.
-                Path::Query => self.at_rest_again(&mut entry, answer, now),
+                Path::Query => self.at_rest_again(&mut entry, answer, false, now),
                 Path::Rebuild => {
                     entry.stuck_turn = Some(token.turn);
                     self.rebuilt(&mut entry, answer, now);

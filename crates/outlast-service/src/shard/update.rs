@@ -2,7 +2,7 @@
 //! ended first.
 
 use outlast_engine::update::{State, run_finished};
-use outlast_engine::{Input, Run};
+use outlast_engine::{Effect, Input, Run};
 use outlast_model::event::UpdateRequest;
 use outlast_model::start::{UpdateReply, UpdateStage};
 use outlast_model::view::RunRef;
@@ -54,8 +54,23 @@ impl Shard {
         reply(read::update(store, run, id));
     }
 
+    /// What was decided about updates. Before anything else of the commit: a caller whose update
+    /// has its answer does not go on waiting with the run that continues this one.
+    pub(super) fn tell_updates(&mut self, entry: &mut Entry) {
+        let effects = std::mem::take(&mut entry.decision.effects);
+        for effect in effects {
+            match effect {
+                Effect::Update(id, reply) => self.updated(entry, &id, &reply),
+                other @ (Effect::StartActivity(_)
+                | Effect::StartStep(_)
+                | Effect::Stop(..)
+                | Effect::Closed(_)) => entry.decision.effects.push(other),
+            }
+        }
+    }
+
     /// Updates have come so far: whoever waits for that is told with the commit.
-    pub(super) fn updated(&mut self, entry: &mut Entry, id: &UpdateId, reply: &UpdateReply) {
+    fn updated(&mut self, entry: &mut Entry, id: &UpdateId, reply: &UpdateReply) {
         let is_final = match reply {
             UpdateReply::Accepted => false,
             UpdateReply::Done(_) | UpdateReply::Rejected(_) => true,
@@ -80,12 +95,13 @@ impl Shard {
         }
     }
 
-    /// The run has ended: nobody will answer whoever still waits.
+    /// The run has ended: whoever still waits hears what it said before, or that it has ended.
     pub(super) fn updates_end(&mut self, entry: &mut Entry) {
         let refusal = closed(entry);
         for waiter in std::mem::take(&mut entry.updates) {
             self.waiters = self.waiters.saturating_sub(1);
-            let ack = Ack::Update(waiter.reply, Err(refusal.clone()));
+            let answer = entry.run.as_ref().and_then(|run| known(run, &waiter.id));
+            let ack = Ack::Update(waiter.reply, answer.ok_or_else(|| refusal.clone()));
             entry.acks.push(ack);
         }
     }
@@ -101,7 +117,8 @@ pub(crate) fn known(run: &Run, id: &UpdateId) -> Option<UpdateReply> {
     }
 }
 
-fn closed(entry: &Entry) -> Refusal {
+/// What a run that has ended says to what is new.
+pub(super) fn closed(entry: &Entry) -> Refusal {
     Refusal::RunClosed {
         workflow_id: entry.row.workflow_id.clone(),
         run_id: entry.row.run_id,

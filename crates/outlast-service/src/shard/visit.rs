@@ -12,6 +12,7 @@ use outlast_model::view::RunOutcome;
 use outlast_model::{Refusal, Timestamp, limits};
 
 use super::Shard;
+use super::update::closed;
 use crate::entry::{Arming, Entry, Letter, Path, Sender, UpdateWaiter};
 use crate::mail::Ack;
 use crate::points;
@@ -286,11 +287,7 @@ impl Shard {
                 run_id: entry.row.run_id,
                 reason: reason.clone(),
             },
-            None => Refusal::RunClosed {
-                workflow_id: entry.row.workflow_id.clone(),
-                run_id: entry.row.run_id,
-                status: entry.row.state.status,
-            },
+            None => closed(entry),
         };
         let mut letters = std::mem::take(&mut entry.mailbox);
         if entry.damage.is_none() {

@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use outlast_model::event::TaskFailedCause;
-use outlast_model::id::{Attempt, Incarnation, RequestId, Seq};
+use outlast_model::id::{Attempt, Incarnation, Seq};
 use outlast_model::view::RunOutcome;
-use outlast_model::{
-    Event, EventKind, Fact, Record, Resolution, Status, Timestamp, WorkflowId, grammar,
-};
+use outlast_model::{Event, EventKind, Fact, Record, Resolution, Timestamp, WorkflowId, grammar};
 use outlast_runtime::{ForeignWake, ReplayChecks, Unwatched, replay};
 use outlast_service::store::{RunRow, Store};
 
@@ -105,6 +103,7 @@ impl Simulation {
                 .with_records(row.no, |records| self.mark_facts(records));
         }
         self.check_requests()?;
+        self.check_posts()?;
         self.check_promises()?;
         let free = self.process.ramp.free();
         let shape = self.process.shape;
@@ -132,6 +131,7 @@ impl Simulation {
         }
         self.check_signals(history)?;
         self.check_diary(row, history)?;
+        self.check_others(row, history)?;
         if history.iter().any(|e| e.kind == EventKind::TaskCompleted) {
             let checks = ReplayChecks { strict: true };
             let foreign: ForeignWake = Arc::new(|_| {});
@@ -159,55 +159,32 @@ impl Simulation {
         Ok(())
     }
 
-    /// What the program says it saw is what its history says it was told.
-    fn check_diary(&self, row: &RunRow, history: &[Event]) -> Result<(), String> {
-        let Some(diary) = diary_of(self.disk.outcome(row.no)) else {
-            return Ok(());
-        };
-        let sent = |name: &str| -> Vec<u64> {
-            let values = history.iter().filter_map(signal_value);
-            values
-                .filter(|value| self.clients.name_of(*value) == Some(name))
-                .collect()
-        };
-        // A run that failed may go on undoing after its code said what it saw.
-        let is_complete = row.state.status != Status::Failed;
-        let logged = sent("log");
-        if !logged.starts_with(&diary.logged) || (is_complete && logged != diary.logged) {
-            return Err(format!(
-                "the handler saw {:?}, not {:?}",
-                diary.logged,
-                sent("log")
-            ));
-        }
-        for (name, received) in ["a", "b"].into_iter().zip(&diary.received) {
-            if !sent(name).starts_with(received) {
-                return Err(format!("`{name}` gave {received:?}, not {:?}", sent(name)));
+    /// One request starts one run, as long as no other run takes its id.
+    fn check_requests(&self) -> Result<(), String> {
+        let ids: BTreeSet<WorkflowId> = self
+            .disk
+            .rows()
+            .into_iter()
+            .map(|r| r.workflow_id)
+            .collect();
+        for id in ids {
+            let mut rows = self.disk.runs_of(&id);
+            rows.retain(|row| row.first_run.is_none());
+            if rows.len() > 1 {
+                self.desk.hit("run.second-of-its-id");
+            }
+            let mut before = None;
+            for row in &rows {
+                let request = self.disk.with_records(row.no, |records| {
+                    records.first().and_then(start_request).cloned()
+                });
+                if request.is_some() && request == before {
+                    return Err(format!("request {request:?} started two runs"));
+                }
+                before = request;
             }
         }
         Ok(())
-    }
-
-    /// One request starts one run.
-    fn check_requests(&self) -> Result<(), String> {
-        let mut runs: BTreeMap<RequestId, u32> = BTreeMap::new();
-        let mut ids: BTreeMap<WorkflowId, u32> = BTreeMap::new();
-        for row in self.disk.rows() {
-            *ids.entry(row.workflow_id.clone()).or_default() += 1;
-            let request = self.disk.with_records(row.no, |records| {
-                records.first().and_then(start_request).cloned()
-            });
-            if let Some(request) = request {
-                *runs.entry(request).or_default() += 1;
-            }
-        }
-        if ids.values().any(|count| *count > 1) {
-            self.desk.hit("run.second-of-its-id");
-        }
-        match runs.iter().find(|(_, count)| **count > 1) {
-            Some((request, count)) => Err(format!("request {request} started {count} runs")),
-            None => Ok(()),
-        }
     }
 
     /// What was acknowledged is there, for good.
@@ -228,6 +205,7 @@ impl Simulation {
                 return Err(format!("signal {value} to {id} was lost"));
             }
         }
+        self.check_kept(&ledger)?;
         for (id, outcome) in &ledger.told {
             let rows = self.disk.runs_of(id);
             let mut outcomes = rows.iter().filter_map(|row| self.disk.outcome(row.no));
@@ -239,7 +217,7 @@ impl Simulation {
     }
 }
 
-fn signal_value(event: &Event) -> Option<u64> {
+pub fn signal_value(event: &Event) -> Option<u64> {
     signal_of(&Record::Event(event.clone()))
 }
 
@@ -339,7 +317,7 @@ fn hand_outs(records: &[Record]) -> HandOuts {
     known
 }
 
-fn diary_of(outcome: Option<RunOutcome>) -> Option<Diary> {
+pub fn diary_of(outcome: Option<RunOutcome>) -> Option<Diary> {
     match outcome? {
         RunOutcome::Completed(result) => result.decode().ok(),
         RunOutcome::Failed(failure) if failure.type_name() == Some(FAILED) => {

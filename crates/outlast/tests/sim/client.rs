@@ -4,27 +4,31 @@
 use std::time::Duration;
 
 use outlast_engine::Input;
+use outlast_model::Payload;
+use outlast_model::event::UpdateRequest;
 use outlast_model::id::{RequestId, RunId, WorkflowId};
-use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest};
+use outlast_model::promise::Settlement;
+use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::task::{PROMISE_SIGNAL, Query, promise_request};
 use outlast_model::view::RunRef;
-use outlast_service::mail::Mail;
+use outlast_service::mail::{Mail, Reply, With};
 
+use super::answer::update_id;
 use super::driver::Simulation;
 use super::ledger::{Call, Said};
 use super::plan::{Plan, Variety};
 use super::process::{FLOW, QUEUE};
-use super::program::encoded;
-
-/// Names of signals: two that are received, two that have handlers.
-const SIGNALS: [&str; 4] = ["a", "b", "log", "work"];
+use super::program::{SIGNALS, encoded, external_name, promise_id};
 
 /// What clients remember.
 #[derive(Debug, Default)]
 pub struct Clients {
     /// The newest start of each workflow id.
-    starts: Vec<(WorkflowId, StartRequest)>,
+    starts: Vec<(WorkflowId, StartRequest, Option<Sent>)>,
     /// The newest signals: to whom, name, value and whether it was sent again.
     signals: Vec<Sent>,
+    /// Updates: to whom, under which name, with which value.
+    updates: Vec<(WorkflowId, &'static str, u64)>,
     counter: u64,
 }
 
@@ -49,10 +53,16 @@ impl Clients {
         sent.is_some_and(|sent| !sent.is_repeated)
     }
 
+    /// Whether a run does not end before this update has.
+    pub fn is_waited_for(&self, value: u64) -> bool {
+        let mut updates = self.updates.iter();
+        updates.any(|(_, name, other)| *other == value && *name == "sure")
+    }
+
     /// The name a signal was sent under.
     pub fn name_of(&self, value: u64) -> Option<&'static str> {
         let sent = self.signals.iter().find(|sent| sent.value == value);
-        sent.map(|sent| sent.name)
+        sent.map(|sent| sent.name).or_else(|| external_name(value))
     }
 }
 
@@ -60,7 +70,16 @@ impl Simulation {
     fn workflow(&mut self) -> WorkflowId {
         let ids = ["w0", "w1", "w2"];
         let count = self.faults.workflows;
-        WorkflowId::from(ids[self.rng.index(count)])
+        match self.rng.below(20) {
+            0 => WorkflowId::from(self.rng.pick(&["c0", "c1"])),
+            1 => {
+                let rows = self.disk.rows();
+                let chosen = self.rng.index(rows.len());
+                rows.get(chosen)
+                    .map_or_else(|| ids[0].into(), |row| row.workflow_id.clone())
+            }
+            _ => WorkflowId::from(ids[self.rng.index(count)]),
+        }
     }
 
     fn accept(&mut self, mail: Mail) {
@@ -74,15 +93,15 @@ impl Simulation {
             .clients
             .starts
             .iter()
-            .rposition(|(id, _)| *id == workflow_id);
-        let request = match known {
+            .rposition(|(id, ..)| *id == workflow_id);
+        let (request, with) = match known {
             Some(index) if self.rng.chance(35) => self.repeat_start(index),
             Some(_) | None => self.new_start(workflow_id.clone()),
         };
-        self.send_start(request);
+        self.send_start(request, with);
     }
 
-    fn new_start(&mut self, workflow_id: WorkflowId) -> StartRequest {
+    fn new_start(&mut self, workflow_id: WorkflowId) -> (StartRequest, Option<Sent>) {
         let number = self.clients.next();
         let rng = &mut self.rng;
         let plan = Plan::random(rng, Variety::Full);
@@ -114,45 +133,155 @@ impl Simulation {
                 .then(|| Duration::from_secs(rng.range(10, 4_000))),
         };
         self.trace(&format!("start {workflow_id}: {plan:?}"));
-        self.clients.starts.push((workflow_id, request.clone()));
-        request
+        let with = self.rng.chance(15).then(|| {
+            self.desk.hit("start.with-signal");
+            let name = self.rng.pick(&SIGNALS);
+            self.note_signal(workflow_id.clone(), name)
+        });
+        let start = (workflow_id, request.clone(), with.clone());
+        self.clients.starts.push(start);
+        (request, with)
     }
 
     /// The same request, under a new run id, as a client that heard nothing sends it.
-    fn repeat_start(&mut self, index: usize) -> StartRequest {
+    fn repeat_start(&mut self, index: usize) -> (StartRequest, Option<Sent>) {
         let number = self.clients.next();
-        let mut request = self.clients.starts[index].1.clone();
+        let (_, mut request, with) = self.clients.starts[index].clone();
         request.run_id = RunId::v7(number, u128::from(self.rng.next()));
         if request.request_id.is_some() {
             self.desk.hit("start.repeated");
         }
         self.trace(&format!("start {} again", request.workflow_id));
-        request
+        if let Some(with) = &with {
+            let sent = &mut self.clients.signals;
+            let repeated = sent.iter_mut().find(|sent| sent.value == with.value);
+            repeated
+                .into_iter()
+                .for_each(|sent| sent.is_repeated = true);
+        }
+        (request, with)
     }
 
-    fn send_start(&mut self, request: StartRequest) {
+    fn send_start(&mut self, request: StartRequest, with: Option<Sent>) {
         let id = request.workflow_id.clone();
         if request.conflict == ConflictPolicy::TerminateExisting {
             self.desk.hit("start.replaced-another");
         }
-        let call = match &request.request_id {
-            Some(request_id) => Call::Start(request_id.clone()),
-            None => Call::StartAnonymous,
-        };
+        let value = with.as_ref().map(|sent| sent.value);
+        let call = Call::Start(request.request_id.clone(), value);
         let reply = self.desk.ask(&id, call, Said::Started);
-        let wait = self
-            .rng
-            .chance(40)
-            .then(|| self.desk.ask(&id, Call::Wait, Said::Closed));
-        if wait.is_some() {
+        let with = match with {
+            Some(sent) => Some(With::Signal(signal_input(&sent))),
+            None if self.rng.chance(10) => {
+                self.desk.hit("start.with-update");
+                Some(self.update_with(&id))
+            }
+            None => None,
+        };
+        let wait = (with.is_none() && self.rng.chance(40)).then(|| {
+            let wait = self.desk.ask(&id, Call::Wait, Said::Closed);
             self.desk.link();
-        }
+            wait
+        });
         self.accept(Mail::Start {
             request: Box::new(request),
             reply,
             wait,
-            with: None,
+            with,
         });
+    }
+
+    fn update_with(&mut self, id: &WorkflowId) -> With {
+        let (_, name, value) = self.new_update(id.clone());
+        let (request, stage, reply) = self.update_parts(id, name, value);
+        With::Update(request, stage, reply)
+    }
+
+    fn new_update(&mut self, id: WorkflowId) -> (WorkflowId, &'static str, u64) {
+        let name = self.rng.pick(&["set", "set", "slow", "sure", "none"]);
+        let update = (id, name, self.clients.next());
+        self.clients.updates.push(update.clone());
+        update
+    }
+
+    fn update_parts(
+        &mut self,
+        id: &WorkflowId,
+        name: &'static str,
+        value: u64,
+    ) -> (UpdateRequest, UpdateStage, Reply<UpdateReply>) {
+        let stage = self
+            .rng
+            .pick(&[UpdateStage::Accepted, UpdateStage::Completed]);
+        self.trace(&format!("update {id} {name} {value} {stage:?}"));
+        let call = Call::Update(value, name != "none");
+        let reply = self.desk.ask(id, call, Said::Updated);
+        let request = UpdateRequest {
+            id: update_id(value),
+            name: name.into(),
+            input: encoded(&value),
+        };
+        (request, stage, reply)
+    }
+
+    /// An update, sometimes one that was sent before.
+    pub fn update(&mut self) {
+        let repeated = self.rng.chance(25) && !self.clients.updates.is_empty();
+        let (id, name, value) = if repeated {
+            self.desk.hit("update.repeated");
+            let index = self.rng.index(self.clients.updates.len());
+            self.clients.updates[index].clone()
+        } else {
+            let id = self.workflow();
+            self.new_update(id)
+        };
+        let (request, stage, reply) = self.update_parts(&id, name, value);
+        let run = RunRef::newest(id);
+        self.accept(Mail::Update {
+            run,
+            request,
+            stage,
+            reply,
+        });
+    }
+
+    pub fn query(&mut self) {
+        let id = self.workflow();
+        let is_known = self.rng.chance(90);
+        self.trace(&format!("query {id} {is_known}"));
+        let reply = self.desk.ask(&id, Call::Query(is_known), Said::Answered);
+        let query = Query {
+            name: if is_known { "diary" } else { "none" }.into(),
+            input: Payload::null(),
+        };
+        let run = RunRef::newest(id);
+        self.accept(Mail::Query { run, query, reply });
+    }
+
+    /// Somebody settles a promise, maybe again, maybe before anybody waits for it.
+    pub fn settle_promise(&mut self) {
+        let id = self.workflow();
+        let number = u8::try_from(self.rng.below(2)).unwrap_or(0);
+        self.settle_one(&id, number);
+    }
+
+    fn settle_one(&mut self, id: &WorkflowId, number: u8) {
+        let value = self.clients.next();
+        self.trace(&format!("settle {id} {number} {value}"));
+        let call = Call::Settle(number, value);
+        let reply = self.desk.ask(id, call, |()| Said::Done);
+        let promise = promise_id(number);
+        let settlement = Settlement {
+            id: promise.clone(),
+            outcome: Ok(encoded(&value)),
+        };
+        let input = Input::Signal {
+            name: PROMISE_SIGNAL.into(),
+            input: settlement.encode().expect("plain data encodes"),
+            request_id: Some(promise_request(&promise)),
+        };
+        let run = RunRef::newest(id.clone());
+        self.accept(Mail::Message { run, input, reply });
     }
 
     pub fn signal(&mut self) {
@@ -177,6 +306,8 @@ impl Simulation {
                     let sent = self.note_signal(row.workflow_id.clone(), name);
                     self.send_signal(&sent);
                 }
+                self.settle_one(&row.workflow_id, 0);
+                self.settle_one(&row.workflow_id, 1);
                 self.retry_one(&row.workflow_id);
             }
         }
@@ -204,11 +335,7 @@ impl Simulation {
         let reply = self
             .desk
             .ask(workflow_id, Call::Signal(*value), |()| Said::Done);
-        let input = Input::Signal {
-            name: (*name).into(),
-            input: encoded(value),
-            request_id: Some(RequestId::from(&*format!("s{value}"))),
-        };
+        let input = signal_input(sent);
         let run = RunRef::newest(workflow_id.clone());
         self.accept(Mail::Message { run, input, reply });
     }
@@ -278,5 +405,13 @@ impl Simulation {
         self.desk.hit("foreign-wake");
         let run_id = rows[self.rng.index(rows.len())].run_id;
         self.accept(Mail::ForeignWake(run_id));
+    }
+}
+
+fn signal_input(sent: &Sent) -> Input {
+    Input::Signal {
+        name: sent.name.into(),
+        input: encoded(&sent.value),
+        request_id: Some(RequestId::from(&*format!("s{}", sent.value))),
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use outlast_engine::Run;
+use outlast_model::post::PostNo;
 use outlast_model::task::RunNo;
 use outlast_model::view::{ListFilter, RunOutcome};
 use outlast_model::{Event, Fact, Record, WorkflowId, record};
@@ -24,6 +25,11 @@ impl Disk {
             store: MemoryStore::new(),
             decoded: Mutex::default(),
         }
+    }
+
+    /// Whether the store keeps this post.
+    pub fn has_post(&self, no: PostNo) -> bool {
+        self.store.posts().contains(&no)
     }
 
     /// Every run, newest first.

@@ -78,7 +78,7 @@ pub struct Report {
 /// The first second of every simulation.
 const BEGIN: Timestamp = Timestamp(1_700_000_000_000_000);
 /// Rounds of the second phase after which a run counts as stuck.
-const PATIENCE: u32 = 120;
+const PATIENCE: u32 = 400;
 
 impl Simulation {
     pub fn new(seed: u64, is_told: bool) -> Self {
@@ -116,6 +116,7 @@ impl Simulation {
     pub fn run(mut self) -> Result<Report, String> {
         let panics = if self.faults.panics { 3 } else { 0 };
         set_panics(self.seed, panics);
+        self.desk.lock().is_troubled = self.faults.panics || self.faults.threads;
         for _ in 0..self.faults.steps {
             self.act();
             self.judge()?;
@@ -148,7 +149,7 @@ impl Simulation {
     }
 
     fn act(&mut self) {
-        match self.rng.below(100) {
+        match self.rng.below(130) {
             0..=7 => self.start(),
             8..=15 => self.signal(),
             16..=17 => self.cancel(),
@@ -168,14 +169,20 @@ impl Simulation {
             96 => self.thread_returns(),
             97 => self.zombie_commit(),
             98 => self.audit(),
+            100..=113 => {
+                self.deliver_post();
+            }
+            114..=121 => self.update(),
+            122..=125 => self.query(),
+            126..=127 => self.settle_promise(),
             _ => self.drain_turns(),
         }
     }
 
     /// Everything that can be done at once is done.
     pub fn drain_turns(&mut self) {
-        for _ in 0..30 {
-            let has_turned = self.one_turn();
+        for _ in 0..60 {
+            let has_turned = self.one_turn() | self.deliver_post();
             let has_written = self.process.take_batch() || !self.process.parcels.is_empty();
             if has_written {
                 self.commit_well();
@@ -337,6 +344,7 @@ impl Simulation {
 
     fn is_all_over(&self) -> bool {
         self.process.is_written()
+            && self.process.ways.is_empty()
             && self.process.shard.open_runs() == 0
             && self.world.running().is_empty()
             && self.desk.unanswered().is_empty()

@@ -23,7 +23,7 @@ use crate::sim::process::{FLOW, Process, QUEUE, Shape};
 use crate::sim::program::encoded;
 use crate::sim::world::World;
 
-const SHAPE: Shape = Shape {
+pub(crate) const SHAPE: Shape = Shape {
     cached_runs: 10,
     activity_slots: 4,
     step_slots: 4,
@@ -32,7 +32,7 @@ const SHAPE: Shape = Shape {
     has_rare: true,
 };
 
-const CALL: plan::Call = plan::Call {
+pub(crate) const CALL: plan::Call = plan::Call {
     attempts: 0,
     schedule_to_close: 0,
     schedule_to_start: 0,
@@ -44,17 +44,17 @@ const CALL: plan::Call = plan::Call {
 };
 
 /// A process under a script.
-struct Story {
+pub(crate) struct Story {
     disk: Arc<Disk>,
     desk: Desk,
     world: World,
     process: Process,
-    now: Timestamp,
+    pub(crate) now: Timestamp,
     lives: u32,
 }
 
 impl Story {
-    fn new(shape: Shape) -> Self {
+    pub(crate) fn new(shape: Shape) -> Self {
         let disk = Arc::new(Disk::new());
         let desk = Desk::new(disk.clone());
         let world = World::new(disk.clone(), desk.clone());
@@ -69,20 +69,22 @@ impl Story {
         }
     }
 
-    fn accept(&mut self, mail: Mail) {
+    pub(crate) fn accept(&mut self, mail: Mail) {
         let now = self.now;
         self.process.shard.accept(mail, now, &self.process.store);
     }
 
     /// Starts a run of its own id, by a request of the same name.
-    fn start(&mut self, id: &str, body: Vec<Node>) {
-        let reply = self
-            .desk
-            .ask(&id.into(), Call::Start(id.into()), Said::Started);
+    pub(crate) fn start(&mut self, id: &str, body: Vec<Node>) {
+        let reply = self.desk.ask(
+            &id.into(),
+            Call::Start(Some(id.into()), None),
+            Said::Started,
+        );
         self.start_with(request(id, body), reply);
     }
 
-    fn start_with(
+    pub(crate) fn start_with(
         &mut self,
         request: StartRequest,
         reply: outlast_service::mail::Reply<StartReply>,
@@ -95,7 +97,7 @@ impl Story {
         });
     }
 
-    fn signal(&mut self, id: &str, name: &str, value: u64) {
+    pub(crate) fn signal(&mut self, id: &str, name: &str, value: u64) {
         let workflow_id = WorkflowId::from(id);
         let reply = self
             .desk
@@ -119,7 +121,7 @@ impl Story {
         self.accept(Mail::Message { run, input, reply });
     }
 
-    fn next(&mut self) -> Option<WorkflowTask> {
+    pub(crate) fn next(&mut self) -> Option<WorkflowTask> {
         let now = self.now;
         loop {
             match self.process.shard.next(now, &self.process.store)? {
@@ -129,7 +131,7 @@ impl Story {
         }
     }
 
-    fn answer(&mut self, task: &WorkflowTask) {
+    pub(crate) fn answer(&mut self, task: &WorkflowTask) {
         let done = self.process.slices.run(task, &Unwatched);
         let now = self.now;
         let shard = &mut self.process.shard;
@@ -139,7 +141,7 @@ impl Story {
         }
     }
 
-    fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         self.process.take_batch();
         while let Some(batch) = self.process.parcels.pop_front() {
             self.process.store.commit(&batch.commits).expect("memory");
@@ -147,12 +149,12 @@ impl Story {
                 let durable = self.process.shard.durable();
                 durable.fetch_max(last.0, Ordering::AcqRel);
             }
-            batch.release(&*self.process.ramp);
+            self.process.release(batch);
         }
     }
 
     /// Everything that can happen by itself happens, and is durable.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             let task = self.next();
             if let Some(task) = &task {
@@ -160,7 +162,11 @@ impl Story {
             }
             let has_batch = self.process.take_batch();
             self.commit();
-            if task.is_none() && !has_batch {
+            let post = self.process.ways.next(0);
+            let is_post = post.is_some();
+            post.into_iter()
+                .for_each(|post| self.accept(post.into_mail()));
+            if task.is_none() && !has_batch && !is_post {
                 return;
             }
         }
@@ -184,13 +190,13 @@ impl Story {
         }
     }
 
-    fn kinds(&self, id: &str) -> Vec<EventKind> {
+    pub(crate) fn kinds(&self, id: &str) -> Vec<EventKind> {
         let row = self.disk.runs_of(&id.into()).remove(0);
         let history = self.disk.history(row.no);
         history.into_iter().map(|event| event.kind).collect()
     }
 
-    fn is_closed(&self, id: &str) -> bool {
+    pub(crate) fn is_closed(&self, id: &str) -> bool {
         let rows = self.disk.runs_of(&id.into());
         rows.iter().all(|row| !row.state.status.is_open())
     }
@@ -201,13 +207,13 @@ impl Story {
     }
 }
 
-fn request(id: &str, body: Vec<Node>) -> StartRequest {
+pub(crate) fn request(id: &str, body: Vec<Node>) -> StartRequest {
     StartRequest {
         workflow_id: id.into(),
         run_id: RunId::v7(1, u128::from(crate::sim::rng::hash(7, id.as_bytes()))),
         workflow_type: FLOW.into(),
         queue: QUEUE.into(),
-        input: encoded(&Plan { body }),
+        input: encoded(&Plan::of(body)),
         request_id: Some(id.into()),
         conflict: ConflictPolicy::Fail,
         reuse: ReusePolicy::AllowDuplicate,

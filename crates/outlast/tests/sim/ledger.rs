@@ -5,21 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlast_model::id::{RequestId, WorkflowId};
-use outlast_model::start::StartReply;
+use outlast_model::start::{StartReply, UpdateReply};
 use outlast_model::view::RunOutcome;
-use outlast_model::{Event, EventKind, Fact, Record, Refusal, RunId};
+use outlast_model::{Event, EventKind, Fact, Payload, Record, Refusal, RunId};
 use outlast_service::mail::Reply;
-use outlast_service::store::Store;
+use outlast_service::store::{RunRow, Store};
 
+use super::answer::{has_never_run, settlement_of};
 use super::disk::Disk;
 use super::marker::Markers;
 
 /// What a client asked for.
 #[derive(Clone, Debug)]
 pub enum Call {
-    Start(RequestId),
-    StartAnonymous,
+    /// By this request, with this signal.
+    Start(Option<RequestId>, Option<u64>),
     Signal(u64),
+    /// With this value, under a name somebody handles or not.
+    Update(u64, bool),
+    /// Of the diary, or of something nobody knows.
+    Query(bool),
+    Settle(u8, u64),
     Cancel,
     Terminate,
     Retry,
@@ -33,13 +39,15 @@ pub enum Said {
     Done,
     Closed(RunOutcome),
     Described,
+    Updated(UpdateReply),
+    Answered(Payload),
 }
 
 /// One request under way.
 #[derive(Clone, Debug)]
-struct Open {
-    workflow_id: WorkflowId,
-    call: Call,
+pub struct Open {
+    pub workflow_id: WorkflowId,
+    pub call: Call,
 }
 
 /// What clients asked for and what they were told.
@@ -57,12 +65,18 @@ pub struct Ledger {
     by_request: BTreeMap<RequestId, RunId>,
     /// Signals that were acknowledged.
     pub signaled: BTreeSet<(WorkflowId, u64)>,
+    /// Updates that were acknowledged as accepted.
+    pub accepted: BTreeSet<(WorkflowId, u64)>,
+    /// Promises that were acknowledged as settled.
+    pub settled: BTreeSet<(WorkflowId, u8, u64)>,
     /// Outcomes that were told.
     pub told: Vec<(WorkflowId, RunOutcome)>,
     /// Whether the store failed in the life of this process.
     pub is_store_failing: bool,
     /// Whether some types are not registered now.
     pub is_type_missing: bool,
+    /// Whether code may be unable to answer.
+    pub is_troubled: bool,
 }
 
 /// A ledger that answers can reach.
@@ -155,14 +169,27 @@ impl Ledger {
     fn said(&mut self, open: &Open, said: Said, disk: &Disk) {
         let id = &open.workflow_id;
         let is_durable = match (&open.call, said) {
-            (Call::Start(request), Said::Started(reply)) => {
-                self.judge_start(request, reply);
+            (Call::Start(request, with), Said::Started(reply)) => {
+                if let Some(request) = request {
+                    self.judge_start(id, request, reply, disk);
+                }
                 self.started.insert((id.clone(), reply.run_id));
-                is_run_durable(disk, reply.run_id)
+                self.signaled.extend(with.map(|value| (id.clone(), value)));
+                let has = |value| is_in_some_run(disk, id, |r| signal_of(r) == Some(value));
+                is_run_durable(disk, reply.run_id) && with.is_none_or(has)
             }
-            (Call::StartAnonymous, Said::Started(reply)) => {
-                self.started.insert((id.clone(), reply.run_id));
-                is_run_durable(disk, reply.run_id)
+            (Call::Update(value, is_known), Said::Updated(reply)) => {
+                let is_rejected = matches!(reply, UpdateReply::Rejected(_));
+                if is_rejected != Self::may_be_turned_away(*value, *is_known) {
+                    let text = format!("update {value} of {id} was told {reply:?}");
+                    self.violations.push(text);
+                }
+                self.updated(id, *value, &reply, disk)
+            }
+            (Call::Query(_), Said::Answered(answer)) => self.asked(id, &answer, disk),
+            (Call::Settle(number, value), Said::Done) => {
+                self.settled.insert((id.clone(), *number, *value));
+                is_in_some_run(disk, id, |r| settlement_of(r) == Some((*number, *value)))
             }
             (Call::Signal(value), Said::Done) => {
                 self.signaled.insert((id.clone(), *value));
@@ -197,16 +224,24 @@ impl Ledger {
         }
     }
 
-    fn judge_start(&mut self, request: &RequestId, reply: StartReply) {
+    fn judge_start(
+        &mut self,
+        id: &WorkflowId,
+        request: &RequestId,
+        reply: StartReply,
+        disk: &Disk,
+    ) {
         if !reply.started {
             self.markers.hit("start.attached");
         }
         let known = self.by_request.get(request).copied();
         match known {
-            Some(run_id) if run_id != reply.run_id => self.violations.push(format!(
-                "request {request} started run {run_id} and run {}",
-                reply.run_id
-            )),
+            Some(run_id) if run_id != reply.run_id && !is_overtaken(disk, id, run_id) => {
+                self.violations.push(format!(
+                    "request {request} started run {run_id} and run {}",
+                    reply.run_id
+                ));
+            }
             Some(_) => {}
             None if reply.started => {
                 self.by_request.insert(request.clone(), reply.run_id);
@@ -218,11 +253,25 @@ impl Ledger {
     fn refused(&mut self, open: &Open, refusal: &Refusal, disk: &Disk) {
         let id = &open.workflow_id;
         let is_allowed = match refusal {
-            Refusal::RunClosed { .. } => {
+            Refusal::RunClosed { run_id, .. } => {
                 if let Call::Signal(_) = open.call {
                     self.markers.hit("signal.refused-closed");
                 }
-                true
+                self.may_be_closed(open, *run_id, disk)
+            }
+            Refusal::AlreadyResolved { .. } => {
+                self.markers.hit("promise.settled-before");
+                self.was_settled_before(open, disk)
+            }
+            Refusal::QueryFailed { .. } => {
+                self.markers.hit("query.unknown");
+                matches!(open.call, Call::Query(false))
+            }
+            Refusal::NotReady { .. } => {
+                self.markers.hit("query.not-ready");
+                let is_query = matches!(open.call, Call::Query(_));
+                let is_sick = self.is_troubled || self.is_type_missing;
+                is_query && (is_sick || has_never_run(disk, id))
             }
             Refusal::NotFound { .. } => !self.started.iter().any(|(started, _)| started == id),
             Refusal::AlreadyStarted { run_id, .. } => {
@@ -244,7 +293,7 @@ impl Ledger {
 
     /// The same request again must be answered with its run, not refused because of it.
     fn is_own_run(&self, call: &Call, run_id: RunId, disk: &Disk) -> bool {
-        let Call::Start(request) = call else {
+        let Call::Start(Some(request), _) = call else {
             return false;
         };
         let row = disk.store.find_run(run_id).ok().flatten();
@@ -255,11 +304,25 @@ impl Ledger {
     }
 }
 
+/// Whether another run has taken the id since: only the newest chain knows who started it.
+pub fn is_overtaken(disk: &Disk, id: &WorkflowId, run_id: RunId) -> bool {
+    let rows = disk.runs_of(id);
+    let newer = rows.iter().take_while(|row| row.run_id != run_id);
+    let request = |row: &RunRow| {
+        disk.with_records(row.no, |all| all.first().and_then(start_request).cloned())
+    };
+    let mine = rows
+        .iter()
+        .find(|row| row.run_id == run_id)
+        .and_then(request);
+    newer.into_iter().any(|row| request(row) != mine)
+}
+
 fn is_run_durable(disk: &Disk, run_id: RunId) -> bool {
     matches!(disk.store.find_run(run_id), Ok(Some(_)))
 }
 
-fn is_in_some_run(disk: &Disk, id: &WorkflowId, is_like: impl Fn(&Record) -> bool) -> bool {
+pub fn is_in_some_run(disk: &Disk, id: &WorkflowId, is_like: impl Fn(&Record) -> bool) -> bool {
     let rows = disk.runs_of(id);
     rows.iter().any(|row| disk.has(row.no, &is_like))
 }
@@ -271,7 +334,7 @@ fn has_outcome(disk: &Disk, id: &WorkflowId, outcome: &RunOutcome) -> bool {
 }
 
 /// The kind of an event, also of one that waits in the buffer.
-fn kind_of(record: &Record) -> Option<&EventKind> {
+pub fn kind_of(record: &Record) -> Option<&EventKind> {
     match record {
         Record::Event(Event { kind, .. }) => Some(kind),
         Record::Fact(Fact::Buffered { kind }) => Some(kind),

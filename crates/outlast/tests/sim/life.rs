@@ -7,7 +7,7 @@ use std::time::Duration;
 use outlast_model::event::TaskFailedCause;
 use outlast_model::id::Epoch;
 use outlast_model::task::{AttemptKind, TaskAnswer, WorkflowTask};
-use outlast_model::{Failure, Refusal};
+use outlast_model::{Event, EventKind, Failure, Refusal};
 use outlast_runtime::Unwatched;
 use outlast_service::batch::Batch;
 use outlast_service::faulty::Fault;
@@ -87,7 +87,7 @@ impl Simulation {
 
     fn answer(&mut self, task: &WorkflowTask) {
         let Done { answer, evicted } = self.process.slices.run(task, &Unwatched);
-        self.judge_answer(&answer);
+        self.judge_answer(task, &answer);
         let now = self.now;
         self.process
             .shard
@@ -99,14 +99,21 @@ impl Simulation {
     }
 
     /// Programs here are deterministic and only fail when they are made to.
-    fn judge_answer(&mut self, answer: &TaskAnswer) {
+    fn judge_answer(&mut self, task: &WorkflowTask, answer: &TaskAnswer) {
         if let TaskAnswer::Failed { cause, failure } = answer {
             self.trace(&format!("the slice fails: {failure}"));
             let is_injected = *cause == TaskFailedCause::WorkerUnhandledFailure
                 && failure.message.starts_with(PANIC);
+            let has_run = |history: &Vec<Event>| {
+                let mut events = history.iter();
+                events.any(|event| event.kind == EventKind::TaskCompleted)
+            };
+            // Code that never came to rest cannot be asked.
+            let is_unasked =
+                !task.queries.is_empty() && !task.history.as_ref().is_some_and(has_run);
             if is_injected {
                 self.desk.hit("slice.panicked");
-            } else {
+            } else if !is_unasked {
                 self.desk.violation(format!("a slice failed: {failure}"));
             }
         }
@@ -171,7 +178,7 @@ impl Simulation {
         }
         self.trace(&format!("a thread comes back: {}", stuck.task.workflow_id));
         let done = stuck.slices.run(&stuck.task, &Unwatched);
-        self.judge_answer(&done.answer);
+        self.judge_answer(&stuck.task, &done.answer);
         let now = self.now;
         self.process
             .shard
@@ -241,6 +248,7 @@ impl Simulation {
             return Ok(());
         }
         self.judge_order(group);
+        self.judge_taken(group);
         let written = self.process.store.commit(group);
         match &written {
             Ok(()) => self.after_write(group),
@@ -284,7 +292,7 @@ impl Simulation {
             durable.fetch_max(last.id.0, Ordering::AcqRel);
         }
         for batch in batches {
-            batch.release(&*self.process.ramp);
+            self.process.release(batch);
         }
         self.judge_steps();
     }
@@ -351,11 +359,14 @@ impl Simulation {
             batch.refuse(&*self.process.ramp, refusal);
         }
         let boot = self.process.store.reopen().expect("memory reopens");
+        let posts = boot.posts.clone();
         self.reopened += 1;
         let me = incarnation(self.process.life, self.reopened);
         let is_full = *refusal == Refusal::StoreFull;
         let pause = is_full.then(|| self.now.after(Duration::from_secs(1)));
         self.process.shard.start_over(boot, me, refusal, pause);
+        let generation = self.process.shard.generation();
+        self.process.ways.read_back(&posts, generation);
         // A store that failed is trusted again; a later refusal needs a later failure.
         if !is_full {
             self.desk.lock().is_store_failing = false;

@@ -11,6 +11,8 @@
     reason = "two test binaries share it; a judge looks for what it knows"
 )]
 
+pub mod answer;
+pub mod between;
 pub mod check;
 pub mod client;
 pub mod disk;
@@ -18,7 +20,9 @@ pub mod driver;
 pub mod ledger;
 pub mod life;
 pub mod marker;
+pub mod normal;
 pub mod plan;
+pub mod post;
 pub mod process;
 pub mod program;
 pub mod rng;

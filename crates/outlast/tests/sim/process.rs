@@ -18,6 +18,7 @@ use outlast_worker::settings::Settings;
 use outlast_worker::slices::Slices;
 
 use super::disk::Disk;
+use super::post::Ways;
 use super::program::Interpreter;
 use super::rng::Rng;
 use super::world::{Ramp, World};
@@ -81,6 +82,8 @@ pub struct Process {
     pub slices: Slices,
     pub store: FaultyStore<MemoryStore>,
     pub parcels: VecDeque<Batch>,
+    /// What runs say to each other, on its way.
+    pub ways: Ways,
     pub stuck: Vec<Stuck>,
     pub ramp: Arc<Ramp>,
     pub shape: Shape,
@@ -106,11 +109,14 @@ impl Process {
             numbers: Arc::new(Numbers::after(&boot)),
             snapshot_every: shape.snapshot_every,
         };
+        let mut ways = Ways::default();
+        ways.read_back(&boot.posts, 0);
         Self {
             shard: Shard::new(parts, boot.open.clone(), &boot),
             slices: slices(shape.cached_runs),
             store,
             parcels: VecDeque::new(),
+            ways,
             stuck: Vec::new(),
             ramp,
             shape,
@@ -124,6 +130,14 @@ impl Process {
         let is_some = batch.is_some();
         self.parcels.extend(batch);
         is_some
+    }
+
+    /// A batch is durable: what it says goes on its way.
+    pub fn release(&mut self, mut batch: Batch) {
+        self.ways.take_in(&mut batch);
+        // Forgetting is a courtesy: what comes back is forgotten again.
+        drop(self.store.forget(&std::mem::take(&mut batch.forgotten)));
+        batch.release(&*self.ramp);
     }
 
     /// Whether nothing waits to be written.

@@ -8,14 +8,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join_all, select_all};
-use outlast_model::event::Started;
-use outlast_model::task::AttemptResult;
-use outlast_model::{Failure, Payload, Resolution, RetryPolicy, StepOptions};
-use outlast_runtime::{Context, MainFuture, MainOutcome, Operation, Program, StepCode};
+use futures::future::{Either, join_all, select, select_all};
+use outlast_model::command::ContinueAsNew;
+use outlast_model::event::{Started, UpdateRequest};
+use outlast_model::task::{AttemptResult, Query};
+use outlast_model::view::RunRef;
+use outlast_model::{Failure, Payload, PromiseId, Resolution, RetryPolicy, StepOptions};
+use outlast_runtime::{
+    Context, HandlerEnd, MainFuture, MainOutcome, Operation, Program, StepCode, UpdateHandler,
+};
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Call, Node, Plan};
+use super::plan::{Call, ChildCall, Manner, Node, OTHERS, Plan};
+use super::process::FLOW;
 use super::rng::{Rng, hash};
 
 /// What a run saw, as its result says.
@@ -27,6 +32,44 @@ pub struct Diary {
     pub logged: Vec<u64>,
     /// Messages that were received, by name.
     pub received: [Vec<u64>; 2],
+    /// Updates whose handler began, in the order in which it did.
+    pub updated: Vec<u64>,
+    /// What promises were settled with.
+    pub kept: Vec<(u8, u64)>,
+}
+
+/// Names of signals: two that are received, two that have handlers.
+pub const SIGNALS: [&str; 4] = ["a", "b", "log", "work"];
+
+/// What a run tells another: never what a client says, and it names its signal.
+fn external_value(random: u64, name: usize) -> u64 {
+    (random | 1 << 63) & !3 | name as u64
+}
+
+/// The signal that a value was sent by, if a run sent it.
+pub fn external_name(value: u64) -> Option<&'static str> {
+    let index = usize::try_from(value & 3).unwrap_or(0);
+    (value >> 63 == 1).then(|| SIGNALS[index])
+}
+
+fn other_run(other: u8) -> RunRef {
+    RunRef::newest(OTHERS[usize::from(other) % OTHERS.len()].into())
+}
+
+pub fn promise_id(number: u8) -> PromiseId {
+    PromiseId::new(format!("promise{number}"))
+}
+
+/// Whether an update with this value is turned away.
+pub fn is_turned_away(value: u64) -> bool {
+    value.is_multiple_of(4)
+}
+
+fn validate(request: &UpdateRequest) -> Result<(), Failure> {
+    match request.input.decode::<u64>() {
+        Ok(value) if !is_turned_away(value) => Ok(()),
+        _ => Err(Failure::application("sim.Rejected", "not this one")),
+    }
 }
 
 /// The name under which results that are errors are kept.
@@ -61,21 +104,31 @@ impl Program for Interpreter {
             .input
             .decode()
             .map_err(|e| Failure::application("sim.Plan", e.to_string()))?;
+        let Plan { body, next, diary } = plan;
         let code = Code {
             ctx,
-            diary: Rc::default(),
+            diary: Rc::new(RefCell::new(diary)),
         };
         code.handle_signals();
+        code.handle_updates();
+        code.handle_queries();
         Ok(Box::pin(async move {
-            let ended = code.seq(plan.body).await;
+            let ended = code.seq(body).await;
             let diary = code.diary.borrow().clone();
-            match ended {
-                Ok(()) => MainOutcome::Completed(encoded(&diary)),
-                Err(Stop::Failed) => {
+            match (ended, next) {
+                (Ok(()), Some(next)) => MainOutcome::ContinueAsNew(Box::new(ContinueAsNew {
+                    workflow_type: None,
+                    queue: None,
+                    input: encoded(&Plan { diary, ..*next }),
+                    run_timeout: None,
+                    signals: Vec::new(),
+                })),
+                (Ok(()), None) => MainOutcome::Completed(encoded(&diary)),
+                (Err(Stop::Failed), _) => {
                     let text = serde_json::to_string(&diary).unwrap_or_default();
                     MainOutcome::Failed(Failure::application(FAILED, text))
                 }
-                Err(Stop::Canceled) => MainOutcome::Canceled,
+                (Err(Stop::Canceled), _) => MainOutcome::Canceled,
             }
         }))
     }
@@ -108,6 +161,7 @@ impl Code {
             Rc::new(move |_, input| {
                 let value = input.decode::<u64>().unwrap_or(0);
                 code.diary.borrow_mut().logged.push(value);
+                code.ctx.written();
                 Box::pin(async { Ok(()) })
             }),
         );
@@ -124,6 +178,53 @@ impl Code {
                 })
             }),
         );
+    }
+
+    /// `set` is done at once; `slow` takes a while and is left behind by a run that ends; `sure`
+    /// takes a while and is waited for. One in four is turned away.
+    fn handle_updates(&self) {
+        for (name, end) in [
+            ("set", HandlerEnd::Warn),
+            ("slow", HandlerEnd::Abandon),
+            ("sure", HandlerEnd::Finish),
+        ] {
+            let code = self.clone();
+            let is_slow = name != "set";
+            let handler = UpdateHandler {
+                validator: Some(Rc::new(|_, request| validate(request))),
+                code: Rc::new(move |ctx, request| {
+                    let code = code.clone();
+                    Box::pin(async move { code.update(ctx, &request, is_slow).await })
+                }),
+                end,
+            };
+            self.ctx.on_update(name.into(), handler);
+        }
+    }
+
+    async fn update(
+        &self,
+        ctx: Context,
+        request: &UpdateRequest,
+        is_slow: bool,
+    ) -> Result<Payload, Failure> {
+        let value = request.input.decode::<u64>().unwrap_or(0);
+        self.diary.borrow_mut().updated.push(value);
+        ctx.written();
+        if is_slow {
+            let timer = ctx.timer(Duration::from_secs(value % 5)).await;
+            self.note(&timer);
+        }
+        match value % 7 {
+            0 => Err(Failure::application("sim.Update", "it failed")),
+            _ => Ok(encoded(&value)),
+        }
+    }
+
+    fn handle_queries(&self) {
+        let code = self.clone();
+        let answer = move |_, _: &Query| Ok(encoded(&*code.diary.borrow()));
+        self.ctx.on_query("diary".into(), Rc::new(answer));
     }
 
     fn seq(&self, nodes: Vec<Node>) -> Walk {
@@ -173,6 +274,12 @@ impl Code {
                 | Node::Regret(_)
                 | Node::Detach(_)
                 | Node::Draw) => code.leaf(leaf).await,
+                social @ (Node::Child(_)
+                | Node::Tell(..)
+                | Node::Stop(_)
+                | Node::Promise(_)
+                | Node::Until(_)
+                | Node::Patch(_)) => code.social(social).await,
             }
         })
     }
@@ -212,11 +319,93 @@ impl Code {
             | Node::Join(_)
             | Node::Select(_)
             | Node::Shield(_)
-            | Node::Spawn(_) => {
+            | Node::Spawn(_)
+            | Node::Child(_)
+            | Node::Tell(..)
+            | Node::Stop(_)
+            | Node::Promise(_)
+            | Node::Until(_)
+            | Node::Patch(_) => {
                 self.digest(&ctx.random().to_le_bytes());
                 self.digest(&ctx.now().0.to_le_bytes());
                 Ok(())
             }
+        }
+    }
+
+    /// What has to do with others.
+    async fn social(&self, node: Node) -> Result<(), Stop> {
+        let ctx = self.ctx;
+        match node {
+            Node::Child(call) => self.child(*call).await,
+            Node::Tell(other, name) => {
+                let name = usize::from(name) % SIGNALS.len();
+                let value = external_value(ctx.random(), name);
+                let signal =
+                    ctx.signal_external(other_run(other), SIGNALS[name].into(), encoded(&value));
+                self.outcome(&signal.await)
+            }
+            Node::Stop(other) => self.outcome(&ctx.cancel_external(other_run(other), "sim").await),
+            Node::Promise(number) => {
+                let kept = ctx.promise(promise_id(number)).await;
+                if let Resolution::Completed(value) = &kept {
+                    let value = value.decode::<u64>().unwrap_or(0);
+                    self.diary.borrow_mut().kept.push((number, value));
+                }
+                self.outcome(&kept)
+            }
+            Node::Until(count) => self.until(usize::from(count)).await,
+            other => {
+                let Node::Patch(number) = other else {
+                    return Ok(());
+                };
+                let is_patched = ctx.patched((&*format!("patch{number}")).into());
+                self.digest(&[u8::from(is_patched)]);
+                Ok(())
+            }
+        }
+    }
+
+    async fn child(&self, call: ChildCall) -> Result<(), Stop> {
+        let ctx = self.ctx;
+        let id = call.id.map(|other| other_run(other).workflow_id);
+        let child = ctx.child(FLOW.into(), id, encoded(&call.plan), call.options());
+        match call.how {
+            Manner::Await => {}
+            Manner::Regret => {
+                let pause = ctx.timer(Duration::from_millis(700)).await;
+                self.note(&pause);
+                child.cancel();
+            }
+            Manner::RegretAtOnce => child.cancel(),
+            Manner::Started => {
+                let started = child.started().await;
+                self.digest(format!("{started:?}").as_bytes());
+                child.detach();
+                return Ok(());
+            }
+            Manner::Detach => {
+                child.detach();
+                return Ok(());
+            }
+        }
+        self.outcome(&child.await)
+    }
+
+    async fn until(&self, count: usize) -> Result<(), Stop> {
+        let diary = self.diary.clone();
+        let is_enough = Box::new(move |_: &dyn std::any::Any| diary.borrow().logged.len() >= count);
+        let wait = self.ctx.wait_until(is_enough);
+        let timer = self.ctx.timer(Duration::from_secs(40));
+        match select(wait, timer).await {
+            Either::Left((waited, _)) => {
+                self.digest(format!("{waited:?}").as_bytes());
+                if self.ctx.is_cancelled() {
+                    return Err(Stop::Canceled);
+                }
+                Ok(())
+            }
+            Either::Right((fired, _)) => self.outcome(&fired),
         }
     }
 
