@@ -12,7 +12,7 @@ use syn::{
 };
 
 use crate::args::HandlerArgs;
-use crate::signature::{is_ctx, last_segment, refuse_receiver, wire_name};
+use crate::signature::{cfgs, is_ctx, last_segment, refuse_receiver, wire_name};
 use crate::validator::Validator;
 
 /// What kind of message a handler takes.
@@ -101,8 +101,19 @@ impl Handler {
         }
     }
 
-    /// The line that registers it.
+    /// The line that registers it, if the method exists at all.
     pub(crate) fn registration(
+        &self,
+        krate: &TokenStream,
+        state: &Type,
+        validator: Option<&Validator>,
+    ) -> TokenStream {
+        let cfgs = cfgs(&self.method.attrs);
+        let line = self.registered(krate, state, validator);
+        quote!(#(#cfgs)* #line)
+    }
+
+    fn registered(
         &self,
         krate: &TokenStream,
         state: &Type,
@@ -210,7 +221,9 @@ impl Handler {
             None => (quote!(), quote!(#krate::Arg::<()>::payload(()))),
         };
         let (answer, call) = self.handle_answer(krate);
+        let cfgs = cfgs(&self.method.attrs);
         quote! {
+            #(#cfgs)*
             #(#docs)*
             #[track_caller]
             #vis fn #name(&self, #parameter) -> #answer {

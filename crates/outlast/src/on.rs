@@ -11,7 +11,7 @@ use std::rc::Rc;
 use outlast_model::event::UpdateRequest;
 use outlast_model::{Payload, QueryName, SignalName, UpdateName};
 use outlast_runtime::{
-    AnySignalHandler, Context, HandlerEnd, QueryHandler, SignalHandler, UpdateHandler,
+    AnySignalHandler, Context, HandlerEnd, QueryHandler, SignalHandler, UpdateCode, UpdateHandler,
 };
 use serde::de::DeserializeOwned;
 
@@ -82,6 +82,42 @@ impl<S> Ctx<S> {
             answer(&subject, code(input).into_answer())
         });
         self.raw().on_query(QueryName::new(query.name()), handler);
+    }
+
+    /// Answers questions that no other handler knows, with their name and content as it came.
+    #[track_caller]
+    pub fn on_any_query<O: Data, E: IntoFailure>(
+        self,
+        code: impl Fn(String, Payload) -> Result<O, E> + 'static,
+    ) {
+        let handler: QueryHandler = Rc::new(move |_, query| {
+            let name = query.name.as_str().to_owned();
+            let subject = Subject::Query(name.clone().into());
+            answer(&subject, code(name, query.input.clone()))
+        });
+        self.raw().on_any_query(handler);
+    }
+
+    /// Answers updates that no other handler knows, with their name and content as it came.
+    #[track_caller]
+    pub fn on_any_update<O: Data, E: IntoFailure>(
+        self,
+        code: impl AsyncFn(String, Payload) -> Result<O, E> + 'static,
+    ) {
+        let code = Rc::new(code);
+        let code: UpdateCode = Rc::new(move |_, request: UpdateRequest| {
+            let code = Rc::clone(&code);
+            Box::pin(async move {
+                let name = request.name.as_str().to_owned();
+                let subject = Subject::Update(name.clone().into());
+                answer(&subject, code(name, request.input).await)
+            })
+        });
+        self.raw().on_any_update(UpdateHandler {
+            validator: None,
+            code,
+            end: HandlerEnd::default(),
+        });
     }
 
     /// Answers an update. The closure gives the value or a `Result`; it may wait.

@@ -91,6 +91,12 @@ impl Cart {
     fn clear(&mut self) {
         self.items.clear();
     }
+
+    #[cfg(not(test))]
+    #[update]
+    fn gone(&mut self) {
+        self.not_even_compiled();
+    }
 }
 
 #[test]
@@ -111,6 +117,7 @@ fn a_question_that_cannot_be_answered_says_why_and_the_run_goes_on() {
         wrong.contains("the input of query item is not a `usize`"),
         "{wrong}"
     );
+    assert!(play.update("gone", ()).asked()[0].starts_with("reject gone-1"));
     let unknown = play.query("cuont", ()).expect_err("no such query");
     assert!(
         unknown.contains("count") && unknown.contains("item"),
@@ -278,6 +285,8 @@ async fn counter(ctx: Ctx) -> Result<u64> {
         }
     });
     ctx.on_update(DROP, async |()| ());
+    ctx.on_any_query(|name, _| crate::Ok(name));
+    ctx.on_any_update(async |name, content| crate::Ok((name, content.decode::<u64>()?)));
     ctx.recv(STOP).await?;
     Ok(total.take())
 }
@@ -294,5 +303,8 @@ fn a_function_answers_with_closures() {
     assert_eq!(play.fire(1).asked(), ["answer set-1 5"]);
     let asked = play.update("drop", ()).asked();
     assert_eq!(asked, ["accept drop-1", "answer drop-1 "]);
+    assert_eq!(play.query("who", ()).as_deref(), Ok("\"who\""));
+    let asked = play.update("what", 7).asked();
+    assert_eq!(asked, ["accept what-1", "answer what-1 [\"what\",7]"]);
     assert_eq!(play.signal("stop", ()).asked(), ["complete 50"]);
 }
