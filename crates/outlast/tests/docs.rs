@@ -56,6 +56,30 @@ fn every_page_of_the_guide_can_be_read_at_one_sitting() {
 }
 
 #[test]
+fn every_example_is_run_and_can_be_found() {
+    let here = root().join("crates/outlast");
+    let index = read(&guide().join("README.md"));
+    let run = read(&here.join("tests/examples/main.rs"));
+    let inside = read(&here.join("tests/examples/inside.rs"));
+    let mut examples = Vec::new();
+    collect(&here.join("examples"), "rs", &mut examples);
+    assert!(examples.len() > 9, "examples are found");
+    for example in examples {
+        let name = example.file_stem().expect("it has a name");
+        let name = name.to_string_lossy().into_owned();
+        assert!(
+            run.contains(&format!("prints(\"{name}\"")),
+            "{name}: not run"
+        );
+        assert!(index.contains(&format!("/{name}.rs)")), "no link to {name}");
+        let has_tests = read(&example).contains("#[cfg(test)]");
+        let is_tested = inside.contains(&format!("mod {name};"));
+        assert_eq!(has_tests, is_tested, "{name}: its tests do not run");
+        assert!(has_tests || name == "hello", "{name} has no tests");
+    }
+}
+
+#[test]
 fn every_link_leads_to_a_file() {
     let mut found = 0;
     for page in markdown(&root()) {

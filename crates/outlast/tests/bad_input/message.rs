@@ -1,6 +1,8 @@
 //! Messages that cannot be taken as they are, and code that takes them badly. The sender who
 //! waits for an answer gets one; what was acknowledged is kept until code can read it.
 
+use std::future::IntoFuture as _;
+
 use outlast::model::event::TaskFailedCause;
 use outlast::prelude::*;
 use outlast::{Description, Handle};
@@ -406,5 +408,63 @@ fn an_update_that_is_turned_away_leaves_the_run_that_was_started_with_it() {
             tally.add(3).await.expect("it is durable");
             ends_with(&tally, 3).await;
         }
+    });
+}
+
+#[derive(Default)]
+struct Fragile(u64);
+
+#[workflow(name = "fragile")]
+impl Fragile {
+    async fn run(ctx: Ctx<Self>) -> Result<u64> {
+        ctx.wait_until(|state| state.0 > 0).await?;
+        Ok(ctx.read(|state| state.0))
+    }
+
+    #[update]
+    fn add(&mut self, n: u64) -> u64 {
+        assert!(n == 0, "broken on purpose");
+        self.0
+    }
+}
+
+#[derive(Default)]
+struct Repaired(u64);
+
+#[workflow(name = "fragile")]
+impl Repaired {
+    async fn run(ctx: Ctx<Self>) -> Result<u64> {
+        ctx.wait_until(|state| state.0 > 0).await?;
+        Ok(ctx.read(|state| state.0))
+    }
+
+    #[update]
+    fn add(&mut self, n: u64) -> u64 {
+        self.0 += n;
+        self.0
+    }
+}
+
+#[test]
+fn an_update_whose_handler_panics_waits_for_fixed_code_and_runs_once() {
+    drive(async {
+        let store = MemoryStore::new();
+        let env = on(&store).report(|_| ()).workflow(Fragile::run);
+        let app = env.start().await;
+        let run = app.start(Fragile::run, ()).id("f").await;
+        let run = run.expect("it starts");
+        let asked = tokio::spawn(run.add(7).id("seven").into_future());
+        until(&run, |d| d.trouble.is_some()).await;
+        app.shutdown().await;
+        drop(app);
+        let unanswered = asked.await.expect("it does not panic");
+        assert_eq!(code(unanswered), "OL-2004");
+
+        let app = on(&store).workflow(Repaired::run).start().await;
+        let run = app.get(Repaired::run, "f");
+        let again = run.add(7).id("seven").await.expect("it is answered");
+        assert_eq!(again, 7);
+        assert_eq!(run.result().await.expect("it ends"), 7);
+        sound(&run, Repaired::run).await;
     });
 }
