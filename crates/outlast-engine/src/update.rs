@@ -93,7 +93,8 @@ impl Update {
 pub fn run_finished() -> UpdateOutcome {
     UpdateOutcome::Failed(Failure::application(
         type_name::RUN_FINISHED,
-        "the run ended before the update it had accepted",
+        "the run ended before the update it had accepted: let its handler finish first, or ask \
+         the run that came after",
     ))
 }
 
