@@ -55,6 +55,27 @@ pub(crate) const TEST: &[Step<'static>] = &[
         env: &[],
     },
     Step {
+        name: "interleavings",
+        // A target folder of its own: the flag makes everything anew.
+        action: Action::Cargo(&[
+            "test",
+            "--quiet",
+            "--target-dir",
+            "target/shuttle",
+            "-p",
+            "outlast-service",
+            "-p",
+            "outlast-runtime",
+            "--no-default-features",
+            "--features",
+            "outlast-service/planted",
+            "--lib",
+            "--",
+            "interleavings",
+        ]),
+        env: &[Knob("RUSTFLAGS", "--cfg shuttle")],
+    },
+    Step {
         name: "docs",
         action: Action::Cargo(&["doc", "--workspace", "--no-deps", "--quiet"]),
         env: &[Knob("RUSTDOCFLAGS", "-D warnings")],
@@ -85,6 +106,7 @@ pub(crate) const TORTURE: &[Step<'static>] = &[Step {
 pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_SIM_SEEDS", "10000"),
     Knob("OUTLAST_PROGRAMS", "20000"),
+    Knob("OUTLAST_ORDERS", "1500"),
     Knob("OUTLAST_KILLS", "1000"),
 ];
 
@@ -92,6 +114,7 @@ pub(crate) const USUAL: &[Knob<'static>] = &[
 pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_SIM_SEEDS", "100000"),
     Knob("OUTLAST_PROGRAMS", "500000"),
+    Knob("OUTLAST_ORDERS", "50000"),
     Knob("OUTLAST_KILLS", "10000"),
 ];
 

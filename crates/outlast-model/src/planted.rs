@@ -31,6 +31,8 @@ pub enum Bug {
     StepReplayedLate = 12,
     /// A replay runs handlers behind the code that was woken with them.
     HandlerReplayedLast = 13,
+    /// A sender looks whether somebody sleeps before its mail is there.
+    WakeBeforePut = 14,
 }
 
 impl Bug {

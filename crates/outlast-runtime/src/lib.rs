@@ -39,6 +39,7 @@ pub mod scoped;
 mod shared;
 mod slab;
 mod state;
+mod sync;
 mod table;
 pub mod task;
 mod turn;

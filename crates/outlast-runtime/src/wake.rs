@@ -13,13 +13,14 @@
 //! read, and read after `in_slice` is cleared, so that no foreign wake falls between.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Wake;
 
 use outlast_model::RunId;
 
 use crate::program::ForeignWake;
 use crate::slab::{self, Address};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32};
 
 /// Names a task of an instance, in order of creation; main is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,3 +137,6 @@ impl Wake for TaskWaker {
         }
     }
 }
+
+#[cfg(all(test, shuttle))]
+mod interleavings;

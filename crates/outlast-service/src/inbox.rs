@@ -1,11 +1,14 @@
 //! The letter box of a shard: any thread puts mail in, the engine thread takes all of it at once
 //! and sleeps when there is none.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
+
+use outlast_model::planted::{Bug, is_planted};
 
 use crate::clock::Sleep;
 use crate::mail::Mail;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Mail for one shard.
 #[derive(Debug, Default)]
@@ -14,14 +17,20 @@ pub struct Inbox {
     bell: Condvar,
 }
 
+/// How often the bell had rung when a thread last looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard(u64);
+
 #[derive(Debug, Default)]
 struct State {
     mail: Vec<Mail>,
     /// Waking somebody who does not sleep would cost a system call for nothing. More than one
     /// sleeps while a shard is taken over: the thread that was replaced may not know it yet.
     sleepers: usize,
-    /// Somebody wants the engine thread to look, without mail.
-    is_rung: bool,
+    /// How often somebody wanted the engine thread to look, without mail. A count and not a
+    /// flag: while a shard is taken over two threads listen, and one must not take the other's
+    /// bell away.
+    rung: u64,
     /// Nobody takes mail any more.
     is_closed: bool,
 }
@@ -34,6 +43,12 @@ impl Inbox {
         if state.is_closed {
             drop(state);
             return drop(mail);
+        }
+        if is_planted(Bug::WakeBeforePut) {
+            self.wake(state);
+            state = self.lock();
+            state.mail.push(mail);
+            return;
         }
         state.mail.push(mail);
         self.wake(state);
@@ -51,27 +66,28 @@ impl Inbox {
     /// Makes the engine thread look.
     pub fn ring(&self) {
         let mut state = self.lock();
-        state.is_rung = true;
+        state.rung += 1;
         self.wake(state);
     }
 
     /// Takes all mail; `into` is emptied first and its space is kept for the next round.
-    pub fn take(&self, into: &mut Vec<Mail>) {
+    pub fn take(&self, into: &mut Vec<Mail>) -> Heard {
         into.clear();
         let mut state = self.lock();
-        state.is_rung = false;
         std::mem::swap(&mut state.mail, into);
+        Heard(state.rung)
     }
 
-    /// Sleeps until there is mail, the bell rings, or the time is over.
-    pub fn sleep(&self, sleep: Sleep) {
+    /// Sleeps until there is mail, the bell has rung since this thread took mail, or the time is
+    /// over.
+    pub fn sleep(&self, sleep: Sleep, heard: Heard) {
         let limit = match sleep {
             Sleep::No => return,
             Sleep::UntilMail => None,
             Sleep::AtMost(limit) => Some(limit),
         };
         let mut state = self.lock();
-        if !state.mail.is_empty() || state.is_rung {
+        if !state.mail.is_empty() || state.rung != heard.0 {
             return;
         }
         state.sleepers += 1;
@@ -116,10 +132,11 @@ mod tests {
 
     #[test]
     fn mail_wakes_whoever_sleeps_also_while_a_shard_is_taken_over() {
-        let inbox = Inbox::default();
+        let inbox = &Inbox::default();
         std::thread::scope(|scope| {
-            let replaced = scope.spawn(|| inbox.sleep(Sleep::UntilMail));
-            let driver = scope.spawn(|| inbox.sleep(Sleep::UntilMail));
+            let heard = inbox.take(&mut Vec::new());
+            let replaced = scope.spawn(move || inbox.sleep(Sleep::UntilMail, heard));
+            let driver = scope.spawn(move || inbox.sleep(Sleep::UntilMail, heard));
             while inbox.lock().sleepers < 2 {
                 std::thread::yield_now();
             }

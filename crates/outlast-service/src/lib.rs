@@ -12,6 +12,8 @@ pub mod faulty;
 pub mod inbox;
 #[cfg(feature = "sqlite")]
 pub mod inspect;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 pub mod mail;
 pub mod memory;
 pub mod outlet;
@@ -22,4 +24,5 @@ pub mod shard;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod store;
+mod sync;
 mod writer;

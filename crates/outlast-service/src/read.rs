@@ -28,6 +28,7 @@ pub(crate) fn unreadable(run_id: RunId, error: &ReadError) -> Refusal {
 }
 
 /// A run's state.
+#[cfg(feature = "sqlite")]
 pub(crate) fn load(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, String> {
     bring(store, no, shard).map_err(|e| e.to_string())
 }

@@ -7,9 +7,8 @@
 mod commit;
 mod frontend;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use outlast_model::id::{Incarnation, RunId, WorkflowId};
 use outlast_model::post::{Post, PostNo};
@@ -17,12 +16,13 @@ use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
 use outlast_model::{Failure, Payload, limits, record};
 
 use crate::clock::{Clock, Sleep};
-use crate::inbox::Inbox;
+use crate::inbox::{Heard, Inbox};
 use crate::mail::Mail;
 use crate::outlet::{Capabilities, Outlet};
 use crate::points;
 use crate::shard::{Driver, Numbers, Parts, Shard, Turn};
 use crate::store::{ReadError, RunRow, Store};
+use crate::sync::{AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard};
 use crate::writer::Queue;
 
 /// Hand a batch over when it has so many commits, even if there is more to do.
@@ -172,7 +172,7 @@ impl Service {
                 return Next::Replaced;
             }
             let now = self.clock.now();
-            seat.take_mail(&cell.inbox, now, &*self.store);
+            let heard = seat.take_mail(&cell.inbox, now, &*self.store);
             if seat.shard.batched() >= HAND_OVER
                 && let Some(batch) = seat.shard.take_batch()
             {
@@ -199,7 +199,7 @@ impl Service {
             }
             match self.clock.lull(lull) {
                 Sleep::No => {}
-                sleep @ (Sleep::UntilMail | Sleep::AtMost(_)) => cell.inbox.sleep(sleep),
+                sleep @ (Sleep::UntilMail | Sleep::AtMost(_)) => cell.inbox.sleep(sleep, heard),
             }
         }
     }
@@ -375,14 +375,20 @@ impl Cell {
 }
 
 impl Seat {
-    fn take_mail(&mut self, inbox: &Inbox, now: outlast_model::Timestamp, store: &dyn Store) {
+    fn take_mail(
+        &mut self,
+        inbox: &Inbox,
+        now: outlast_model::Timestamp,
+        store: &dyn Store,
+    ) -> Heard {
         let mut mail = std::mem::take(&mut self.mail);
-        inbox.take(&mut mail);
+        let heard = inbox.take(&mut mail);
         for item in mail.drain(..) {
             points::pass("mail.accepted");
             self.shard.accept(item, now, store);
         }
         self.mail = mail;
+        heard
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) use update::known as known_update;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use outlast_engine::Run;
 use outlast_model::id::{Incarnation, RunId, Seq, WorkflowId};
@@ -39,6 +39,7 @@ use crate::clock::Lull;
 use crate::entry::{Arming, Entry};
 use crate::outlet::{Capabilities, Outlet};
 use crate::store::{Attention, Boot, CommitNo, RunRow, Store};
+use crate::sync::AtomicU64;
 
 /// Counters that all shards of a store share.
 #[derive(Debug, Default)]

@@ -6,10 +6,11 @@
 //! when nothing is outstanding.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use crate::batch::Batch;
+use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard};
 
 /// A batch and the shard it came from.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use outlast_model::{Refusal, Timestamp};
@@ -11,6 +11,7 @@ use super::{Seat, Service, new_incarnation, partition};
 use crate::batch::Batch;
 use crate::points;
 use crate::store::{Boot, Commit, CommitError, CommitNo};
+use crate::sync::{Builder, MutexGuard};
 use crate::writer::{LEADER_LIMIT, Parcel};
 
 /// How long nothing is tried after the disk was full, and between tries to reopen the store.
@@ -42,20 +43,18 @@ impl Service {
 
     pub(super) fn start_writer(self: &Arc<Self>) {
         let service = self.clone();
-        let spawned = std::thread::Builder::new()
-            .name("outlast-writer".into())
-            .spawn(move || {
-                while let Some(parcels) = service.queue.take() {
-                    points::pass("writer.taken");
-                    let count = parcels.len();
-                    let lock = service.queue.commit_lock();
-                    points::pass("writer.before");
-                    service.commit(parcels);
-                    points::pass("writer.after");
-                    service.queue.done(count);
-                    drop(lock);
-                }
-            });
+        let spawned = Builder::new().name("outlast-writer".into()).spawn(move || {
+            while let Some(parcels) = service.queue.take() {
+                points::pass("writer.taken");
+                let count = parcels.len();
+                let lock = service.queue.commit_lock();
+                points::pass("writer.before");
+                service.commit(parcels);
+                points::pass("writer.after");
+                service.queue.done(count);
+                drop(lock);
+            }
+        });
         if let Ok(handle) = spawned {
             *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
         }
