@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use outlast_model::command::{CancelExternal, ScheduleActivity, SignalExternal, StartChild};
 use outlast_model::event::{
     ActivityScheduled, CancelInitiated, CancelOf, ChildEvent, ChildInitiated, ExternalEvent,
-    SignalInitiated, Site, StepRecorded, TaskFailedCause, UpdateOutcome,
+    SignalInitiated, Site, StepRecorded, TaskFailedCause,
 };
 use outlast_model::id::Seq;
 use outlast_model::job::Job;
@@ -30,7 +30,7 @@ use crate::apply::{Error, news};
 use crate::close;
 use crate::decision::{Decision, Effect};
 use crate::run::{Run, Used};
-use crate::{activity, child, step, successor, timer, update, workflow_task};
+use crate::{activity, child, measure, step, successor, timer, update, workflow_task};
 
 type Buffer = Vec<EventKind>;
 
@@ -611,7 +611,7 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
             commands.len()
         ));
     }
-    let bytes: usize = commands.iter().map(weight).sum();
+    let bytes: usize = commands.iter().map(measure::weight).sum();
     if bytes > COMMAND_BYTES {
         return Err(format!(
             "the commands of one task have {bytes} bytes, the limit is {COMMAND_BYTES}: wait for \
@@ -633,6 +633,7 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
         if command.is_closing() && index + 1 != commands.len() {
             return Err(format!("{} is not the last command", command.name()));
         }
+        measure::check(command)?;
         check_one(run, command, &mut used)?;
         if let Command::RequestCancelActivity { seq } | Command::CancelChild { seq, .. } = command
             && !canceled.insert((command.name(), *seq))
@@ -644,40 +645,6 @@ fn check(run: &Run, commands: &[Command]) -> Result<(), String> {
 }
 
 /// A new operation takes a number above all before it; any other command names an open one.
-/// Bytes of the payload that a command brings.
-fn weight(command: &Command) -> usize {
-    match command {
-        Command::ScheduleActivity(command) => command.input.size(),
-        Command::CompleteWorkflow { result } => result.size(),
-        Command::StartChild(command) => command.input.size(),
-        Command::SignalExternal(command) => command.input.size(),
-        Command::CompleteUpdate {
-            outcome: UpdateOutcome::Completed(result),
-            ..
-        } => result.size(),
-        Command::ContinueAsNew(command) => {
-            let signals = command.signals.iter();
-            command.input.size() + signals.map(|(_, input)| input.size()).sum::<usize>()
-        }
-        Command::StartTimer { .. }
-        | Command::ScheduleStep { .. }
-        | Command::RequestCancelActivity { .. }
-        | Command::CancelTimer { .. }
-        | Command::CancelStep { .. }
-        | Command::FailWorkflow { .. }
-        | Command::CancelWorkflow
-        | Command::CancelChild { .. }
-        | Command::CancelExternal(_)
-        | Command::SetPatch { .. }
-        | Command::AcceptUpdate { .. }
-        | Command::RejectUpdate { .. }
-        | Command::CompleteUpdate {
-            outcome: UpdateOutcome::Failed(_),
-            ..
-        } => 0,
-    }
-}
-
 fn check_one(run: &Run, command: &Command, used: &mut Used) -> Result<(), String> {
     let (is_fine, seq) = match command {
         Command::ScheduleActivity(c) => (is_next(&mut used.activity, c.seq), c.seq),

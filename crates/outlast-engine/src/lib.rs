@@ -24,6 +24,7 @@ pub mod deadline;
 pub mod decision;
 pub mod describe;
 pub mod input;
+mod measure;
 pub mod post;
 pub mod retry;
 pub mod run;

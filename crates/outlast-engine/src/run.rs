@@ -127,6 +127,9 @@ pub struct Run {
     notes: Vec<String>,
     #[cbor(n(22), default)]
     unhandled_signals: u32,
+    /// Those of the updates that have not come to their end: a run may have answered very many.
+    #[cbor(skip)]
+    open_updates: BTreeSet<UpdateId>,
     /// Updates that workflow code is given before history knows them.
     #[cbor(skip)]
     unwritten: BTreeMap<UpdateId, Unwritten>,
@@ -186,6 +189,7 @@ impl Run {
             updates: BTreeMap::new(),
             notes: Vec::new(),
             unhandled_signals: 0,
+            open_updates: BTreeSet::new(),
             unwritten: BTreeMap::new(),
             seen_behind: BTreeMap::new(),
             speculation: None,
@@ -205,6 +209,7 @@ impl Run {
     /// [`Corrupt`] when the blobs do not fit together.
     pub fn load(snapshot: Option<&[u8]>, blobs: &[Vec<u8>]) -> Result<Self, Corrupt> {
         let mut run: Option<Self> = snapshot.map(record::unframe).transpose()?;
+        run.iter_mut().for_each(Self::find_open_updates);
         for blob in blobs {
             for record in record::decode(blob)? {
                 match (&mut run, &record) {

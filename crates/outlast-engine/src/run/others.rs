@@ -70,15 +70,23 @@ impl Run {
     }
 
     pub(crate) fn open_updates(&self) -> usize {
-        self.updates.values().filter(|u| u.is_open()).count() + self.unwritten.len()
+        self.open_updates.len() + self.unwritten.len()
     }
 
     /// Updates that were accepted and have no outcome.
     pub(crate) fn accepted_updates(&self) -> Vec<UpdateId> {
-        let open = self.updates.iter();
-        open.filter(|(_, update)| update.state == State::Accepted)
-            .map(|(id, _)| id.clone())
-            .collect()
+        let is_accepted = |id: &&UpdateId| {
+            let update = self.update(id);
+            update.is_some_and(|update| update.state == State::Accepted)
+        };
+        let open = self.open_updates.iter();
+        open.filter(is_accepted).cloned().collect()
+    }
+
+    /// A snapshot does not say which updates are open: they say so themselves.
+    pub(super) fn find_open_updates(&mut self) {
+        let open = self.updates.iter().filter(|(_, update)| update.is_open());
+        self.open_updates = open.map(|(id, _)| id.clone()).collect();
     }
 
     pub(crate) fn is_signal_pending(&self, seq: Seq) -> bool {
@@ -269,6 +277,7 @@ impl Run {
             }
             UpdateEvent::Completed { id, outcome } => {
                 self.update_mut(id)?.state = State::Completed(outcome.clone());
+                self.open_updates.remove(id);
                 Ok(())
             }
         }
@@ -290,6 +299,7 @@ impl Run {
         failure: &Failure,
     ) -> Result<(), Corrupt> {
         self.update_mut(id)?.state = State::Rejected(failure.clone());
+        self.open_updates.remove(id);
         Ok(())
     }
 
@@ -302,6 +312,7 @@ impl Run {
 
     fn set_update(&mut self, request: &UpdateRequest, state: State) {
         let name = request.name.clone();
+        self.open_updates.insert(request.id.clone());
         self.updates
             .insert(request.id.clone(), Update { name, state });
     }
