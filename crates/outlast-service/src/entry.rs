@@ -1,6 +1,6 @@
 //! An open run as a shard knows it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use outlast_engine::{Decision, Input, Run};
 use outlast_model::post::PostNo;
@@ -27,9 +27,12 @@ pub(crate) struct Entry {
     /// What others said to it, applied and not yet sealed into a commit.
     pub(crate) taken: Vec<PostNo>,
     /// Callers who wait for an update to come so far.
-    pub(crate) updates: Vec<UpdateWaiter>,
+    pub(crate) updates: BTreeMap<UpdateId, Vec<UpdateWaiter>>,
     /// Questions about its state, until its code is at rest.
     pub(crate) queries: Vec<Question>,
+    /// How many of them have waited for a whole slice: they are asked before more mail is applied,
+    /// or a run that is never left alone would never answer.
+    pub(crate) patient: usize,
     /// Questions its code is being asked.
     pub(crate) asked: Vec<Question>,
     /// Facts that need no commit of their own; they go with the next one.
@@ -54,6 +57,8 @@ pub(crate) struct Entry {
     pub(crate) rounds: u32,
     /// Commits since the last snapshot.
     pub(crate) unsnapped: u64,
+    /// Bytes of the last snapshot, and bytes of the run when it was taken.
+    pub(crate) snapped: (u64, u64),
     /// Attempts that wait for a slot: the run stays in memory for them.
     pub(crate) waiting_attempts: usize,
     /// Steps that want a slot while the instance, which has their code, is not in memory.
@@ -103,7 +108,6 @@ pub(crate) enum Sender {
 
 /// A caller who waits for an update.
 pub(crate) struct UpdateWaiter {
-    pub(crate) id: UpdateId,
     pub(crate) stage: UpdateStage,
     pub(crate) reply: Reply<UpdateReply>,
 }
@@ -194,8 +198,9 @@ impl Entry {
             decision: Decision::default(),
             acks: Vec::new(),
             taken: Vec::new(),
-            updates: Vec::new(),
+            updates: BTreeMap::new(),
             queries: Vec::new(),
+            patient: 0,
             asked: Vec::new(),
             lazy: Vec::new(),
             slice: None,
@@ -208,6 +213,7 @@ impl Entry {
             outcome: None,
             rounds: 0,
             unsnapped: 0,
+            snapped: (0, 0),
             waiting_attempts: 0,
             needs_instance: false,
             has_steps: false,

@@ -20,6 +20,7 @@ mod slice;
 mod successor;
 mod update;
 mod visit;
+mod wait;
 
 pub use slice::Driver;
 pub(crate) use update::known as known_update;
@@ -30,7 +31,7 @@ use std::sync::atomic::Ordering;
 
 use outlast_engine::Run;
 use outlast_model::id::{Incarnation, RunId, Seq, WorkflowId};
-use outlast_model::post::PostNo;
+use outlast_model::post::{Post, PostNo};
 use outlast_model::task::{RunNo, WorkflowTask};
 use outlast_model::{Timestamp, planted};
 
@@ -142,6 +143,8 @@ pub struct Shard {
     leaving: VecDeque<(CommitNo, RunNo)>,
     /// Runs that go on when their newest commit is durable.
     deferred: Vec<(CommitNo, RunNo)>,
+    /// Posts that wait for a store that can be read, and those that must not overtake them.
+    postponed: VecDeque<(Timestamp, PostNo, Box<Post>)>,
     /// Questions about runs that have ended.
     closed_queries: query::ClosedQueries,
     /// Runs that may have killed the process: one at a time.
@@ -173,6 +176,7 @@ impl Shard {
             closing: VecDeque::new(),
             leaving: VecDeque::new(),
             deferred: Vec::new(),
+            postponed: VecDeque::new(),
             closed_queries: query::ClosedQueries::default(),
             suspects: VecDeque::new(),
             suspect: None,
@@ -220,15 +224,19 @@ impl Shard {
         self.settle();
         self.feed_slots(now);
         self.wake_due(now);
+        self.retry_posts(now, store);
         loop {
             if let Some(run_id) = self.evictions.pop_front() {
                 return Some(Turn::Evict(run_id));
             }
-            if let Some(task) = self.ask_closed(now, store) {
+            let is_their_turn = !self.closed_queries.had_turn || self.ready.is_empty();
+            if is_their_turn && let Some(task) = self.ask_closed(now, store) {
+                self.closed_queries.had_turn = true;
                 return Some(Turn::Task(Box::new(task)));
             }
             let no = self.ready.pop_front()?;
             if let Some(task) = self.visit(no, now, store) {
+                self.closed_queries.had_turn = false;
                 return Some(Turn::Task(Box::new(task)));
             }
         }
@@ -263,7 +271,8 @@ impl Shard {
     /// What the clock needs to know when there is nothing to do.
     pub fn lull(&self) -> Lull {
         let wake = self.wakes.first().map(|(time, _)| *time);
-        let due = self.pause_until.or(wake);
+        let post = self.postponed.front().map(|(time, ..)| *time);
+        let due = self.pause_until.or(wake.into_iter().chain(post).min());
         Lull {
             due,
             attempts_out: self.attempts_out,

@@ -10,6 +10,8 @@
 mod found;
 #[path = "sim/found_between.rs"]
 mod found_between;
+#[path = "sim/found_read.rs"]
+mod found_read;
 mod sim;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

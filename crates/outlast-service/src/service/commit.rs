@@ -77,7 +77,7 @@ impl Service {
                 self.count(&group);
                 self.release(parcels, &lasts);
             }
-            Err(CommitError::Conflict { .. }) => self.one_by_one(parcels, group),
+            Err(CommitError::Conflict { .. }) => self.one_by_one(parcels, group, &lasts),
             Err(error @ (CommitError::Full | CommitError::Failed { .. })) => {
                 self.failed(&error, parcels);
             }
@@ -92,13 +92,7 @@ impl Service {
 
     fn release(&self, parcels: VecDeque<Parcel>, lasts: &[Option<CommitNo>]) {
         points::pass("release.before");
-        for (parcel, last) in parcels.iter().zip(lasts) {
-            if let Some(last) = last {
-                self.cells[parcel.shard]
-                    .durable
-                    .fetch_max(last.0, Ordering::AcqRel);
-            }
-        }
+        self.raise(parcels.iter().map(|parcel| parcel.shard).zip(lasts));
         for mut parcel in parcels {
             self.pass_on(&mut parcel.batch);
             parcel.batch.release(&*self.outlet);
@@ -108,6 +102,16 @@ impl Service {
             }
         }
         points::pass("release.after");
+    }
+
+    /// The disk is so far.
+    fn raise<'a>(&self, lasts: impl Iterator<Item = (usize, &'a Option<CommitNo>)>) {
+        for (shard, last) in lasts {
+            if let Some(last) = last {
+                let durable = &self.cells[shard].durable;
+                durable.fetch_max(last.0, Ordering::AcqRel);
+            }
+        }
     }
 
     /// What runs said to others is on disk: it goes on its way.
@@ -142,8 +146,13 @@ impl Service {
     }
 
     /// One commit was not as its run is on disk: the others must not suffer for it.
-    fn one_by_one(&self, parcels: VecDeque<Parcel>, group: Vec<Commit>) {
-        let shard = parcels.front().map_or(0, |p| p.shard);
+    fn one_by_one(
+        &self,
+        parcels: VecDeque<Parcel>,
+        group: Vec<Commit>,
+        lasts: &[Option<CommitNo>],
+    ) {
+        let shards: Vec<usize> = parcels.iter().map(|parcel| parcel.shard).collect();
         let generation = parcels.front().map_or(0, |p| p.batch.generation);
         let mut whole = Batch {
             commits: group,
@@ -173,15 +182,14 @@ impl Service {
                 }
             }
         }
-        if let Some(error) = conflict {
-            self.failed(
-                &error,
-                VecDeque::from([Parcel {
-                    shard,
-                    batch: Batch::default(),
-                }]),
-            );
-        }
+        let Some(error) = conflict else {
+            // All of it is there after all: whoever waits for that goes on.
+            self.raise(shards.iter().copied().zip(lasts));
+            return shards
+                .iter()
+                .for_each(|shard| self.cells[*shard].inbox.ring());
+        };
+        self.failed(&error, VecDeque::new());
     }
 
     /// The store failed. Never is a sync tried again on the same handle: everything is closed,

@@ -93,7 +93,8 @@ impl Shard {
             start::Verdict::TerminateThenStart => {
                 if let Some((_, no)) = existing {
                     let reason = "replaced by a new start of the same id".into();
-                    self.terminate(no, reason, None, now, store);
+                    let letter = Letter::own(Input::Terminate { reason });
+                    self.terminate(no, letter, now, store);
                 }
                 if self.open_ids.contains_key(&request.workflow_id) {
                     let reason = "the run to be replaced is still being written".into();
@@ -288,7 +289,9 @@ impl Shard {
         };
         if let Input::Terminate { reason } = input {
             // Never queues: a stuck or busy run can always be ended.
-            return self.terminate(no, reason, Some(reply), now, store);
+            let input = Input::Terminate { reason };
+            let from = Sender::Caller(reply);
+            return self.terminate(no, Letter { input, from }, now, store);
         }
         self.deliver(
             no,
@@ -297,64 +300,6 @@ impl Shard {
                 from: Sender::Caller(reply),
             },
         );
-    }
-
-    fn wait(&mut self, run: &RunRef, reply: Reply<RunOutcome>, store: &dyn Store) {
-        let closing = || self.closing_run(run).map(|entry| entry.row.no);
-        if let Some(no) = self.open(run).or_else(closing) {
-            return self.wait_for(no, reply, store);
-        }
-        match read::row_of(store, run) {
-            Ok(row) => self.wait_for(row.no, reply, store),
-            Err(refusal) => reply(Err(refusal)),
-        }
-    }
-
-    /// Waits for the end of the chain: a run that went on as a new one has not said its last word.
-    fn wait_on(
-        &mut self,
-        outcome: Result<RunOutcome, Refusal>,
-        workflow_id: WorkflowId,
-        reply: Reply<RunOutcome>,
-        store: &dyn Store,
-    ) {
-        match outcome {
-            Ok(RunOutcome::ContinuedAsNew(next)) => {
-                let run = RunRef {
-                    workflow_id,
-                    run_id: Some(next),
-                };
-                self.wait(&run, reply, store);
-            }
-            outcome => reply(outcome),
-        }
-    }
-
-    fn wait_for(&mut self, no: RunNo, reply: Reply<RunOutcome>, store: &dyn Store) {
-        match self.runs.get_mut(&no) {
-            Some(entry) => match &entry.outcome {
-                Some(RunOutcome::ContinuedAsNew(next)) => {
-                    let next = RunOutcome::ContinuedAsNew(*next);
-                    let workflow_id = entry.row.workflow_id.clone();
-                    self.wait_on(Ok(next), workflow_id, reply, store);
-                }
-                // Ended, maybe not durable: the answer goes behind what is being written.
-                Some(outcome) => {
-                    let ack = Ack::Closed(reply, outcome.clone());
-                    self.batch.acks.push((no, ack));
-                }
-                None => {
-                    entry.waiters.push(reply);
-                    self.waiters += 1;
-                }
-            },
-            None => match read::ended(store, no) {
-                Ok((workflow_id, outcome)) => {
-                    self.wait_on(Ok(outcome), workflow_id, reply, store);
-                }
-                Err(refusal) => reply(Err(refusal)),
-            },
-        }
     }
 
     fn describe(&mut self, run: &RunRef, reply: Reply<Description>, store: &dyn Store) {
@@ -401,20 +346,30 @@ impl Shard {
         let refusal = closed(&entry);
         let letters = std::mem::take(&mut entry.mailbox);
         for letter in self.answer_repeated(&entry, letters) {
-            self.refuse_letter(letter, &refusal);
+            self.refuse_letter(entry.row.no, letter, &refusal);
         }
         for question in entry.queries {
             (question.reply)(Err(refusal.clone()));
         }
     }
 
-    /// A letter that its run did not take.
-    pub(super) fn refuse_letter(&mut self, letter: Letter, refusal: &Refusal) {
+    /// A letter that its run did not take, since it has ended. That may not be durable yet: the
+    /// answer goes behind what is being written.
+    pub(super) fn refuse_letter(&mut self, no: RunNo, letter: Letter, refusal: &Refusal) {
+        let refusal = refusal.clone();
         match (letter.from, letter.input) {
-            (Sender::Post(no), Input::Post(post)) => {
-                self.undelivered(no, &post, DeliveryFailedCause::NotFound);
+            (Sender::Post(post_no), Input::Post(post)) => {
+                self.undelivered(post_no, &post, DeliveryFailedCause::NotFound);
             }
-            (from, _) => from.refuse(refusal),
+            (Sender::Caller(reply), _) => {
+                let ack = Ack::Message(reply, Err(refusal));
+                self.batch.acks.push((no, ack));
+            }
+            (Sender::Update(_, reply), _) => {
+                let ack = Ack::Update(reply, Err(refusal));
+                self.batch.acks.push((no, ack));
+            }
+            (Sender::Nobody | Sender::Post(_), _) => {}
         }
     }
 

@@ -3,14 +3,15 @@
 
 use outlast_engine::Input;
 use outlast_engine::start;
+use outlast_model::Timestamp;
 use outlast_model::event::{DeliveryFailedCause, StartFailedCause};
 use outlast_model::post::{ChildRequest, Post, PostBody, PostNo};
 use outlast_model::start::{ConflictPolicy, StartRequest};
 use outlast_model::task::RunNo;
 use outlast_model::view::RunRef;
-use outlast_model::{Refusal, Timestamp};
 
 use super::Shard;
+use super::visit::READ_AGAIN;
 use crate::entry::{Letter, Sender};
 use crate::points;
 use crate::store::Store;
@@ -19,9 +20,18 @@ impl Shard {
     /// A post arrives.
     pub(super) fn post(&mut self, no: PostNo, post: Box<Post>, now: Timestamp, store: &dyn Store) {
         points::pass("post.arrived");
+        let target = &post.to.workflow_id;
+        if self
+            .postponed
+            .iter()
+            .any(|(_, _, p)| p.to.workflow_id == *target)
+        {
+            // It must not overtake what was said to the same run before.
+            return self.postponed.push_back((now, no, post));
+        }
         if let PostBody::StartChild(request) = &post.body {
             let request = (**request).clone();
-            return self.start_child(no, request, &post, now, store);
+            return self.start_child(no, request, post, now, store);
         }
         match self.addressee(&post) {
             Some(run) => self.hand_over(no, run, post, now, store),
@@ -56,16 +66,15 @@ impl Shard {
         now: Timestamp,
         store: &dyn Store,
     ) {
-        if let PostBody::Terminate { reason } = post.body {
-            // Never queues, like any terminate.
-            if let Some(entry) = self.runs.get_mut(&run) {
-                entry.taken.push(no);
-            }
-            return self.terminate(run, reason, None, now, store);
-        }
+        let is_terminate = matches!(post.body, PostBody::Terminate { .. });
         let input = Input::Post(post);
         let from = Sender::Post(no);
-        self.deliver(run, Letter { input, from });
+        let letter = Letter { input, from };
+        if is_terminate {
+            // Never queues, like any terminate.
+            return self.terminate(run, letter, now, store);
+        }
+        self.deliver(run, letter);
     }
 
     /// Nobody is there to take it: its sender is told, in the same number, so that the sender's
@@ -81,17 +90,21 @@ impl Shard {
         &mut self,
         no: PostNo,
         child: ChildRequest,
-        post: &Post,
+        post: Box<Post>,
         now: Timestamp,
         store: &dyn Store,
     ) {
         let seq = child.parent.seq;
         let request = start_request(child);
         let failed = match self.child_may_start(&request, store) {
-            Ok(true) => return self.begin_child(no, request, post, now),
+            Ok(Child::Starts) => return self.begin_child(no, request, &post, now),
             // It is there already: this is an echo.
-            Ok(false) => return self.batch.forgotten.push(no),
-            Err(cause) => Some(cause),
+            Ok(Child::Exists) => return self.batch.forgotten.push(no),
+            Ok(Child::Fails(cause)) => Some(cause),
+            Err(Unread) => {
+                let again = now.after(READ_AGAIN);
+                return self.postponed.push_back((again, no, post));
+            }
         };
         let answer = Post {
             from: post.to.clone(),
@@ -101,25 +114,31 @@ impl Shard {
         self.batch.posts.push((RunNo(0), no, Box::new(answer)));
     }
 
-    fn child_may_start(
-        &self,
-        request: &StartRequest,
-        store: &dyn Store,
-    ) -> Result<bool, StartFailedCause> {
+    fn child_may_start(&self, request: &StartRequest, store: &dyn Store) -> Result<Child, Unread> {
         if self.has_no_code_for(request) {
-            return Err(StartFailedCause::NotRegistered);
+            return Ok(Child::Fails(StartFailedCause::NotRegistered));
         }
-        let taken = |_: Refusal| StartFailedCause::AlreadyExists;
-        let existing = self.existing(request, store).map_err(taken)?;
+        let existing = self.existing(request, store).map_err(|_| Unread)?;
         let existing = existing.as_ref().map(|(existing, _)| existing);
         if existing.is_some_and(|existing| existing.run_id == request.run_id) {
-            return Ok(false);
+            return Ok(Child::Exists);
         }
-        match start::decide(request, existing) {
-            start::Verdict::Start => Ok(true),
+        Ok(match start::decide(request, existing) {
+            start::Verdict::Start => Child::Starts,
             start::Verdict::Refuse(_)
             | start::Verdict::Attach
-            | start::Verdict::TerminateThenStart => Err(StartFailedCause::AlreadyExists),
+            | start::Verdict::TerminateThenStart => Child::Fails(StartFailedCause::AlreadyExists),
+        })
+    }
+
+    /// What waited because the store could not say whether a child may start is tried again, in
+    /// its order.
+    pub(super) fn retry_posts(&mut self, now: Timestamp, store: &dyn Store) {
+        let is_due = self.postponed.front().is_some_and(|(at, ..)| *at <= now);
+        if is_due {
+            for (_, no, post) in std::mem::take(&mut self.postponed) {
+                self.post(no, post, now, store);
+            }
         }
     }
 
@@ -131,24 +150,32 @@ impl Shard {
             workflow_id: request.workflow_id.clone(),
             run_id: Some(request.run_id),
         };
-        match self.begin(request, now) {
-            Ok(mut entry) => {
-                entry.taken.push(no);
-                entry.decision.posts.push(Post {
-                    from,
-                    to: post.from.clone(),
-                    body: PostBody::ChildStarted {
-                        seq: parent.seq,
-                        failed: None,
-                    },
-                });
-                self.settle_new(entry);
-            }
-            // A run that cannot even begin: the parent hears of it as of any that cannot.
-            Err(_) => self.batch.forgotten.push(no),
-        }
+        // It cannot fail, for a fresh run; if it did, the request would stay in the store.
+        let Ok(mut entry) = self.begin(request, now) else {
+            return;
+        };
+        entry.taken.push(no);
+        entry.decision.posts.push(Post {
+            from,
+            to: post.from.clone(),
+            body: PostBody::ChildStarted {
+                seq: parent.seq,
+                failed: None,
+            },
+        });
+        self.settle_new(entry);
     }
 }
+
+/// Whether a child may start.
+enum Child {
+    Starts,
+    Exists,
+    Fails(StartFailedCause),
+}
+
+/// The store could not say.
+struct Unread;
 
 fn start_request(child: ChildRequest) -> StartRequest {
     StartRequest {

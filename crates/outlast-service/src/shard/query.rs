@@ -22,6 +22,8 @@ pub(super) struct ClosedQueries {
     /// The run's end is not durable yet; asked again when it is.
     undurable: VecDeque<(CommitNo, RunRef, Question)>,
     asked: Option<(u64, RunRow, Question)>,
+    /// Whether the last slice was theirs: the next is for an open run, if one is ready.
+    pub(super) had_turn: bool,
 }
 
 impl std::fmt::Debug for ClosedQueries {
@@ -161,7 +163,12 @@ impl Shard {
         now: Timestamp,
     ) -> Option<WorkflowTask> {
         let mut task = self.hand_out(entry, crate::entry::Path::Query, history, now)?;
-        entry.asked = std::mem::take(&mut entry.queries);
+        let waiting = entry.queries.len();
+        let count = match std::mem::take(&mut entry.patient) {
+            0 => waiting,
+            patient => patient.min(waiting),
+        };
+        entry.asked = entry.queries.drain(..count).collect();
         task.queries = entry.asked.iter().map(|q| q.query.clone()).collect();
         points::pass("query.asked");
         Some(task)

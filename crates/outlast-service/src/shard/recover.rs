@@ -94,6 +94,10 @@ impl Shard {
         self.fail_without_slice(entry, TaskAnswer::Failed { cause, failure }, now);
         self.is_no_suspect(entry.row.no);
         self.seal(entry, now);
+        if !entry.queries.is_empty() {
+            // Whoever asks hears of it.
+            self.enqueue(entry);
+        }
     }
 
     /// Fails the run's task, scheduling one first if there is none: its code is in trouble although
@@ -113,7 +117,7 @@ impl Shard {
     }
 
     /// A slice of this run ended, whichever way.
-    pub(super) fn slice_is_over(&mut self, entry: &mut Entry, _turn: u64) {
+    pub(super) fn slice_is_over(&mut self, entry: &mut Entry) {
         entry.arming = Arming::Unneeded;
         self.is_no_suspect(entry.row.no);
     }
@@ -163,6 +167,7 @@ impl Shard {
         self.closing.clear();
         self.leaving.clear();
         self.deferred.clear();
+        self.postponed.clear();
         self.closed_queries.refuse(refusal);
         self.suspects.clear();
         self.suspect = None;
@@ -186,6 +191,7 @@ impl Shard {
         self.by_run_id.clear();
         self.ready.clear();
         self.wakes.clear();
+        self.closed_queries = super::query::ClosedQueries::default();
     }
 
     fn abandon(
@@ -199,7 +205,7 @@ impl Shard {
         for letter in entry.mailbox {
             letter.from.refuse(refusal);
         }
-        for waiter in entry.updates {
+        for waiter in entry.updates.into_values().flatten() {
             (waiter.reply)(Err(refusal.clone()));
         }
         for question in entry.queries.into_iter().chain(entry.asked) {

@@ -13,6 +13,9 @@ use crate::mail::Ack;
 use crate::points;
 use crate::store::{Commit, Expect};
 
+/// A snapshot is taken when this share of its predecessor's size was written since.
+const SNAPSHOT_SHARE: u64 = 4;
+
 impl Shard {
     /// Seals the entry's decision. Without records there is nothing to write; answers still wait
     /// for the commits before them.
@@ -72,8 +75,12 @@ impl Shard {
                 state.closed = Some(now.max(run.last_event_time()));
             }
             entry.unsnapped += 1;
-            if entry.unsnapped >= self.parts.snapshot_every && run.status().is_open() {
-                snapshot = Some(run.snapshot());
+            let is_due = entry.unsnapped >= self.parts.snapshot_every
+                && is_worth_it(entry.snapped, state.bytes);
+            if is_due && run.status().is_open() {
+                let data = run.snapshot();
+                entry.snapped = (data.len() as u64, state.bytes);
+                snapshot = Some(data);
                 entry.unsnapped = 0;
             }
         }
@@ -168,4 +175,10 @@ impl Shard {
         self.is_no_suspect(entry.row.no);
         self.enqueue(entry);
     }
+}
+
+/// Whether enough was written since the last snapshot: that of a run which remembers much, as
+/// requests it has seen or messages it cannot deal with, is not written over and over again.
+fn is_worth_it((snapshot, at): (u64, u64), bytes: u64) -> bool {
+    bytes.saturating_sub(at) >= snapshot / SNAPSHOT_SHARE
 }

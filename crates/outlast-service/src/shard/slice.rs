@@ -4,7 +4,7 @@ use outlast_engine::{Input, Run};
 use outlast_model::event::TaskFailedCause;
 use outlast_model::job::Activation;
 use outlast_model::post::PostBody;
-use outlast_model::task::{RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::task::{TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::{Command, Epoch, Event, Failure, Timestamp, limits};
 
 use super::Shard;
@@ -82,6 +82,8 @@ impl Shard {
         };
         let why = if !self.has_type(run) {
             "no worker here has its type"
+        } else if is_quarantined(run) {
+            "the process died in its code too often"
         } else if run.has_history() {
             return true;
         } else if run.task().streak().is_some() {
@@ -130,6 +132,9 @@ impl Shard {
             Path::Rebuild | Path::Query => false,
         };
         let started = if is_task { run.slice_begins(now) } else { now };
+        if is_task {
+            entry.patient = entry.queries.len();
+        }
         let jobs = if is_task {
             run.unseen().to_vec()
         } else {
@@ -206,7 +211,7 @@ impl Shard {
         driver: Driver,
         now: Timestamp,
     ) {
-        self.slice_is_over(entry, slice.turn);
+        self.slice_is_over(entry);
         let keeps_instance = match &answer {
             TaskAnswer::Completed { commands, .. } => {
                 !commands.last().is_some_and(Command::is_closing)
@@ -347,7 +352,7 @@ impl Shard {
         {
             entry.slice = None;
             entry.is_cached = false;
-            self.slice_is_over(&mut entry, slice.turn);
+            self.slice_is_over(&mut entry);
             match slice.path {
                 // A question that never ends costs its askers, not the run.
                 Path::Query => self.at_rest_again(&mut entry, answer, false, now),
@@ -366,13 +371,12 @@ impl Shard {
         }
         self.put_back(entry);
     }
+}
 
-    /// The number of a run, for whoever only has its token.
-    pub fn is_out(&self, no: RunNo) -> bool {
-        self.runs
-            .get(&no)
-            .is_some_and(|entry| entry.slice.is_some())
-    }
+/// Whether its code must not run, not even to answer.
+fn is_quarantined(run: &Run) -> bool {
+    let streak = run.task().streak();
+    streak.is_some_and(|s| s.cause == TaskFailedCause::Quarantined && s.next_try.is_none())
 }
 
 fn is_current(entry: &Entry, epoch: Epoch) -> bool {

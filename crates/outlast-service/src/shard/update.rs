@@ -75,34 +75,32 @@ impl Shard {
             UpdateReply::Accepted => false,
             UpdateReply::Done(_) | UpdateReply::Rejected(_) => true,
         };
-        let waiters = std::mem::take(&mut entry.updates);
-        for waiter in waiters {
-            let UpdateWaiter {
-                id: other,
-                stage,
-                reply: caller,
-            } = waiter;
-            if other == *id && (is_final || stage == UpdateStage::Accepted) {
-                self.waiters = self.waiters.saturating_sub(1);
-                entry.acks.push(Ack::Update(caller, Ok(reply.clone())));
-            } else {
-                entry.updates.push(UpdateWaiter {
-                    id: other,
-                    stage,
-                    reply: caller,
-                });
-            }
+        let Some(waiting) = entry.updates.remove(id) else {
+            return;
+        };
+        let (told, others): (Vec<UpdateWaiter>, Vec<UpdateWaiter>) = waiting
+            .into_iter()
+            .partition(|waiter| is_final || waiter.stage == UpdateStage::Accepted);
+        if !others.is_empty() {
+            entry.updates.insert(id.clone(), others);
+        }
+        for waiter in told {
+            self.waiters = self.waiters.saturating_sub(1);
+            let ack = Ack::Update(waiter.reply, Ok(reply.clone()));
+            entry.acks.push(ack);
         }
     }
 
     /// The run has ended: whoever still waits hears what it said before, or that it has ended.
     pub(super) fn updates_end(&mut self, entry: &mut Entry) {
         let refusal = closed(entry);
-        for waiter in std::mem::take(&mut entry.updates) {
-            self.waiters = self.waiters.saturating_sub(1);
-            let answer = entry.run.as_ref().and_then(|run| known(run, &waiter.id));
-            let ack = Ack::Update(waiter.reply, answer.ok_or_else(|| refusal.clone()));
-            entry.acks.push(ack);
+        for (id, waiting) in std::mem::take(&mut entry.updates) {
+            let known = entry.run.as_ref().and_then(|run| known(run, &id));
+            let answer = known.ok_or_else(|| refusal.clone());
+            for waiter in waiting {
+                self.waiters = self.waiters.saturating_sub(1);
+                entry.acks.push(Ack::Update(waiter.reply, answer.clone()));
+            }
         }
     }
 }

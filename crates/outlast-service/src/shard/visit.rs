@@ -1,7 +1,6 @@
 //! One run's turn: bring it into memory, apply what waits, and give its code a slice if there is
 //! something to see.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use outlast_engine::{Error, Input, Run, apply, workflow_task};
@@ -20,7 +19,7 @@ use crate::read;
 use crate::store::{ReadError, Store};
 
 /// How long a run that the store could not give waits before it is asked for again.
-const READ_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// Payloads of mail that go into one commit; the rest goes into the next. With the commands of
 /// the slice that sees them they must stay below the limit of a commit.
@@ -64,6 +63,9 @@ impl Shard {
             return None;
         }
         self.recover(entry, now);
+        if entry.patient > 0 && entry.is_cached && !entry.queries.is_empty() {
+            return self.ask(entry, None, now);
+        }
         // Code that waited for the disk runs before new mail moves the disk out of its reach
         // again; what came meanwhile is buffered while it runs.
         let is_promised = std::mem::take(&mut entry.awaits_disk);
@@ -112,7 +114,9 @@ impl Shard {
                     .into_iter()
                     .partition(|letter| letter.from.is_caller());
                 entry.mailbox = kept;
-                self.refuse_all(asked, &refusal);
+                for letter in asked {
+                    letter.from.refuse(&refusal);
+                }
                 for question in entry.queries.drain(..) {
                     (question.reply)(Err(refusal.clone()));
                 }
@@ -187,18 +191,12 @@ impl Shard {
         }
         match (apply(run, input, now, &mut entry.decision), from) {
             (Ok(()), Sender::Caller(reply)) => entry.acks.push(Ack::Message(reply, Ok(()))),
-            // It speaks of something that may not be durable yet.
-            (
-                Err(Error::Refused(refusal @ Refusal::AlreadyResolved { .. })),
-                Sender::Caller(reply),
-            ) => {
-                entry.acks.push(Ack::Message(reply, Err(refusal)));
-            }
             (Ok(()), Sender::Post(no)) => entry.taken.push(no),
             (Ok(()), Sender::Update(stage, reply)) => {
                 if let Some(id) = update {
                     self.waiters += 1;
-                    entry.updates.push(UpdateWaiter { id, stage, reply });
+                    let waiter = UpdateWaiter { stage, reply };
+                    entry.updates.entry(id).or_default().push(waiter);
                 }
             }
             (Err(Error::Refused(_)), Sender::Post(no)) => {
@@ -206,8 +204,14 @@ impl Shard {
                     self.undelivered(no, &post, DeliveryFailedCause::NotFound);
                 }
             }
-            (Err(Error::Refused(refusal)), from) => from.refuse(&refusal),
-            (Ok(()), Sender::Nobody) => {}
+            // A refusal, too, speaks of something that may not be durable yet.
+            (Err(Error::Refused(refusal)), Sender::Caller(reply)) => {
+                entry.acks.push(Ack::Message(reply, Err(refusal)));
+            }
+            (Err(Error::Refused(refusal)), Sender::Update(_, reply)) => {
+                entry.acks.push(Ack::Update(reply, Err(refusal)));
+            }
+            (Ok(()) | Err(Error::Refused(_)), Sender::Nobody) => {}
             (Err(error @ (Error::Unexpected(_) | Error::Corrupt(_))), _) => {
                 return Err(error.reason());
             }
@@ -242,12 +246,11 @@ impl Shard {
         self.runs.insert(entry.row.no, entry);
     }
 
-    /// Ends a run at once, whatever it does.
+    /// Ends a run at once, whatever it does: the letter says so.
     pub(super) fn terminate(
         &mut self,
         no: RunNo,
-        reason: String,
-        reply: Option<crate::mail::Reply<()>>,
+        letter: Letter,
         now: Timestamp,
         store: &dyn Store,
     ) {
@@ -256,29 +259,20 @@ impl Shard {
         };
         if entry.run.is_none() && !self.bring_in(&mut entry, now, store) {
             // Not readable now: it stays in the mailbox and is applied when it is.
-            let input = Input::Terminate { reason };
-            let from = reply.map_or(Sender::Nobody, Sender::Caller);
-            entry.mailbox.push_back(Letter { input, from });
+            entry.mailbox.push_back(letter);
             self.enqueue(&mut entry);
             return self.put_back(entry);
         }
-        if let Some(slice) = entry.slice.take() {
-            self.slice_is_over(&mut entry, slice.turn);
+        if entry.slice.take().is_some() {
+            self.slice_is_over(&mut entry);
             self.evictions.push_back(entry.row.run_id);
             entry.is_cached = false;
         }
-        self.apply_input(&mut entry, Input::Terminate { reason }, now);
-        if let Some(reply) = reply {
-            entry.acks.push(Ack::Message(reply, Ok(())));
+        if let Err(reason) = self.apply_letter(&mut entry, letter, false, now) {
+            entry.damage = Some(reason);
         }
         self.seal(&mut entry, now);
         self.put_back(entry);
-    }
-
-    fn refuse_all(&mut self, letters: VecDeque<Letter>, refusal: &outlast_model::Refusal) {
-        for letter in letters {
-            self.refuse_letter(letter, refusal);
-        }
     }
 
     fn refuse_letters(&mut self, entry: &mut Entry) {
@@ -289,16 +283,23 @@ impl Shard {
             },
             None => closed(entry),
         };
-        let mut letters = std::mem::take(&mut entry.mailbox);
+        let letters = std::mem::take(&mut entry.mailbox);
         if entry.damage.is_none() {
-            letters = self.answer_repeated(entry, letters);
+            for letter in self.answer_repeated(entry, letters) {
+                self.refuse_letter(entry.row.no, letter, &refusal);
+            }
+        } else {
+            // What other runs said stays in the store: the next process may be able to read it.
+            for letter in letters {
+                letter.from.refuse(&refusal);
+            }
         }
-        self.refuse_all(letters, &refusal);
-        for question in entry.queries.drain(..) {
+        for question in entry.queries.drain(..).chain(entry.asked.drain(..)) {
             (question.reply)(Err(refusal.clone()));
         }
         if entry.damage.is_some() {
-            for waiter in entry.updates.drain(..) {
+            let waiting = std::mem::take(&mut entry.updates).into_values();
+            for waiter in waiting.flatten() {
                 self.waiters = self.waiters.saturating_sub(1);
                 (waiter.reply)(Err(refusal.clone()));
             }

@@ -45,10 +45,10 @@ pub(crate) const CALL: plan::Call = plan::Call {
 
 /// A process under a script.
 pub(crate) struct Story {
-    disk: Arc<Disk>,
+    pub(crate) disk: Arc<Disk>,
     desk: Desk,
     world: World,
-    process: Process,
+    pub(crate) process: Process,
     pub(crate) now: Timestamp,
     lives: u32,
 }
@@ -172,7 +172,7 @@ impl Story {
         }
     }
 
-    fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.lives += 1;
         self.desk.hang_up();
         self.world.retain(|_| false);

@@ -18,9 +18,9 @@ use crate::sim::plan::{Node, Plan};
 use crate::sim::program::{Diary, encoded, promise_id};
 
 /// What a caller was told, once it was.
-type Heard<T> = Arc<Mutex<Option<Result<T, Refusal>>>>;
+pub(crate) type Heard<T> = Arc<Mutex<Option<Result<T, Refusal>>>>;
 
-fn ear<T: Send + 'static>() -> (Heard<T>, Reply<T>) {
+pub(crate) fn ear<T: Send + 'static>() -> (Heard<T>, Reply<T>) {
     let heard: Heard<T> = Arc::default();
     let told = heard.clone();
     let reply = Box::new(move |answer| {
@@ -30,7 +30,7 @@ fn ear<T: Send + 'static>() -> (Heard<T>, Reply<T>) {
     (heard, reply)
 }
 
-fn heard<T: Clone>(ear: &Heard<T>) -> Result<T, Refusal> {
+pub(crate) fn heard<T: Clone>(ear: &Heard<T>) -> Result<T, Refusal> {
     let heard = ear.lock().expect("one thread").clone();
     heard.expect("somebody was told")
 }
@@ -44,7 +44,7 @@ fn chain(first: Vec<Node>, second: Vec<Node>) -> Payload {
 }
 
 impl Story {
-    fn start_chain(&mut self, first: Vec<Node>, second: Vec<Node>) -> Heard<StartReply> {
+    pub(crate) fn start_chain(&mut self, first: Vec<Node>, second: Vec<Node>) -> Heard<StartReply> {
         let (heard, reply) = ear();
         let mut start = request("w", Vec::new());
         start.input = chain(first, second);
@@ -63,7 +63,7 @@ impl Story {
         heard
     }
 
-    fn query(&mut self) -> Heard<Payload> {
+    pub(crate) fn query(&mut self) -> Heard<Payload> {
         let (heard, reply) = ear();
         let query = Query {
             name: "diary".into(),
@@ -74,7 +74,7 @@ impl Story {
         heard
     }
 
-    fn message(&mut self, input: Input) -> Heard<()> {
+    pub(crate) fn message(&mut self, input: Input) -> Heard<()> {
         let (heard, reply) = ear();
         let run = RunRef::newest("w".into());
         self.accept(Mail::Message { run, input, reply });
@@ -93,7 +93,7 @@ impl Story {
         })
     }
 
-    fn terminate(&mut self) -> Heard<()> {
+    pub(crate) fn terminate(&mut self) -> Heard<()> {
         let reason = "enough".into();
         self.message(Input::Terminate { reason })
     }
