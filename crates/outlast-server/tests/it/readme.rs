@@ -14,9 +14,10 @@ fn letters(code: &str) -> String {
 fn the_program_of_the_readme_is_the_hello_example_in_15_lines() {
     let readme = read("README.md");
     let program = readme
-        .split("```rust\n")
+        .split("```rust")
         .nth(1)
-        .and_then(|rest| rest.split("```").next());
+        .and_then(|rest| rest.split_once('\n'))
+        .and_then(|(_, rest)| rest.split("```").next());
     let program = program.expect("the README has a program");
     let example = read("crates/outlast/examples/hello.rs");
     let code: Vec<&str> = example
