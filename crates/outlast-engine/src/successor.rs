@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use outlast_model::command::ContinueAsNew;
 use outlast_model::event::{ContinuedAsNew, Started, UpdateEvent};
 use outlast_model::id::{Attempt, EventId, RequestId, Seq, SignalName};
+use outlast_model::planted::{Bug, is_planted};
 use outlast_model::promise::Settlement;
 use outlast_model::task::{PROMISE_SIGNAL, promise_request, settled_promise};
 use outlast_model::{Event, EventKind, Fact, Payload, Record, RunId, Shared, Timestamp};
@@ -124,5 +125,5 @@ fn is_carried(kind: &EventKind) -> bool {
         EventKind::Signaled { .. }
             | EventKind::CancelRequested { .. }
             | EventKind::Update(UpdateEvent::Admitted(_))
-    )
+    ) && !is_planted(Bug::SuccessorWithoutMessages)
 }

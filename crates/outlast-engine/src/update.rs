@@ -21,6 +21,7 @@ use outlast_model::event::{UpdateAccepted, UpdateEvent, UpdateOutcome, UpdateReq
 use outlast_model::failure::type_name;
 use outlast_model::id::{EventId, UpdateId, UpdateName};
 use outlast_model::job::{Job, UpdateJob};
+use outlast_model::planted::{Bug, is_planted};
 use outlast_model::start::UpdateReply;
 use outlast_model::{Command, EventKind, Fact, Failure, Refusal, Timestamp, limits};
 
@@ -106,7 +107,10 @@ pub(crate) fn arrive(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    if let Some(known) = run.update(&request.id) {
+    let runs_again = |known: &&Update| {
+        is_planted(Bug::UpdateRunsAgain) && matches!(known.state, State::Completed(_))
+    };
+    if let Some(known) = run.update(&request.id).filter(|known| !runs_again(known)) {
         if let Some(reply) = known.reply() {
             decision.effect(Effect::Update(request.id, reply));
         }

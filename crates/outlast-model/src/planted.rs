@@ -33,11 +33,23 @@ pub enum Bug {
     HandlerReplayedLast = 13,
     /// A sender looks whether somebody sleeps before its mail is there.
     WakeBeforePut = 14,
+    /// What a run says to another arrives before the commit that says it.
+    PostBeforeCommit = 15,
+    /// What is said to a run whose code is busy is taken and has no effect.
+    PostWithoutEffect = 16,
+    /// Messages that came during the last slice do not go on to the next run.
+    SuccessorWithoutMessages = 17,
+    /// An update is answered before its commit is durable.
+    UpdateBeforeCommit = 18,
+    /// An update that has its outcome runs again when it is repeated.
+    UpdateRunsAgain = 19,
+    /// A parent that is not in memory never hears of its child.
+    ChildOutcomeLost = 20,
 }
 
 impl Bug {
     /// Those that the simulator hunts.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 16] = [
         Self::AnswerBeforeCommit,
         Self::LostTimer,
         Self::StaleEpochAccepted,
@@ -48,6 +60,12 @@ impl Bug {
         Self::RequestIdNotStored,
         Self::AttemptNotFenced,
         Self::EvictionEmitsCommands,
+        Self::PostBeforeCommit,
+        Self::PostWithoutEffect,
+        Self::SuccessorWithoutMessages,
+        Self::UpdateBeforeCommit,
+        Self::UpdateRunsAgain,
+        Self::ChildOutcomeLost,
     ];
 
     /// Replays that are not what happened: random programs must find each of them.

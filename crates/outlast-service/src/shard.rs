@@ -222,6 +222,7 @@ impl Shard {
             return None;
         }
         self.settle();
+        self.say_early(now, store);
         self.feed_slots(now);
         self.wake_due(now);
         self.retry_posts(now, store);

@@ -5,6 +5,7 @@ use outlast_engine::Input;
 use outlast_engine::start;
 use outlast_model::Timestamp;
 use outlast_model::event::{DeliveryFailedCause, StartFailedCause};
+use outlast_model::planted::Bug;
 use outlast_model::post::{ChildRequest, Post, PostBody, PostNo};
 use outlast_model::start::{ConflictPolicy, StartRequest};
 use outlast_model::task::RunNo;
@@ -39,6 +40,16 @@ impl Shard {
         }
     }
 
+    /// Only with a bug planted: what is in no commit yet arrives.
+    pub(super) fn say_early(&mut self, now: Timestamp, store: &dyn Store) {
+        if !Self::has_planted(Bug::PostBeforeCommit) {
+            return;
+        }
+        for (_, no, post) in std::mem::take(&mut self.batch.posts) {
+            self.post(no, post, now, store);
+        }
+    }
+
     /// The open run a post is for. Answers are for the very run that asked, everything else for
     /// its chain.
     fn addressee(&self, post: &Post) -> Option<RunNo> {
@@ -55,7 +66,8 @@ impl Shard {
             | PostBody::Cancel { .. }
             | PostBody::Terminate { .. } => false,
         };
-        (is_exact || !wants_exact).then_some(no)
+        let is_lost = Self::has_planted(Bug::ChildOutcomeLost) && entry.run.is_none();
+        (is_exact && !is_lost || !wants_exact).then_some(no)
     }
 
     fn hand_over(
@@ -67,6 +79,9 @@ impl Shard {
         store: &dyn Store,
     ) {
         let is_terminate = matches!(post.body, PostBody::Terminate { .. });
+        if !is_terminate && Self::has_planted(Bug::PostWithoutEffect) && self.is_out(run) {
+            return self.batch.forgotten.push(no);
+        }
         let input = Input::Post(post);
         let from = Sender::Post(no);
         let letter = Letter { input, from };

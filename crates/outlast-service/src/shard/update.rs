@@ -4,6 +4,7 @@
 use outlast_engine::update::{State, run_finished};
 use outlast_engine::{Effect, Input, Run};
 use outlast_model::event::UpdateRequest;
+use outlast_model::planted::Bug;
 use outlast_model::start::{UpdateReply, UpdateStage};
 use outlast_model::view::RunRef;
 use outlast_model::{Refusal, UpdateId};
@@ -87,7 +88,11 @@ impl Shard {
         for waiter in told {
             self.waiters = self.waiters.saturating_sub(1);
             let ack = Ack::Update(waiter.reply, Ok(reply.clone()));
-            entry.acks.push(ack);
+            if Self::has_planted(Bug::UpdateBeforeCommit) {
+                ack.send();
+            } else {
+                entry.acks.push(ack);
+            }
         }
     }
 

@@ -71,8 +71,14 @@ impl Simulation {
     fn meanwhile(&mut self) {
         self.desk.hit("slice.mail-meanwhile");
         for _ in 0..self.rng.below(4) {
-            match self.rng.below(8) {
+            match self.rng.below(14) {
                 0..=2 => self.signal(),
+                8..=10 => {
+                    self.deliver_post();
+                }
+                11 => self.update(),
+                12 => self.query(),
+                13 => self.terminate(),
                 3 => self.deliver(),
                 4 => self.cancel(),
                 5 => self.start(),
