@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outlast_model::event::TaskFailedCause;
+use outlast_model::event::{ChildEvent, TaskFailedCause, UpdateEvent};
 use outlast_model::id::{Attempt, Incarnation, Seq};
 use outlast_model::view::RunOutcome;
 use outlast_model::{Event, EventKind, Fact, Record, Resolution, Timestamp, WorkflowId, grammar};
@@ -341,6 +341,10 @@ impl Simulation {
                 EventKind::Canceled => "run.canceled",
                 EventKind::Terminated { .. } => "run.terminated",
                 EventKind::TimedOut => "run.timed-out",
+                EventKind::ContinuedAsNew(_) => "run.continued",
+                EventKind::Patched { .. } => "patch",
+                EventKind::Update(event) => update_marker(event),
+                EventKind::Child(event) => child_marker(event),
                 EventKind::ActivityCompleted { .. } => "activity.completed",
                 EventKind::ActivityFailed { .. } => "activity.failed",
                 EventKind::ActivityTimedOut { .. } => "activity.timed-out",
@@ -380,12 +384,16 @@ impl Simulation {
                     "attempt.lost-with-its-process"
                 }
                 Fact::Heartbeat { .. } => "heartbeat.recorded",
+                Fact::UpdateRejected { .. } => "update.rejection-recorded",
                 Fact::TaskRetry { .. } => "task.failed-again",
                 Fact::SliceArmed => "slice.armed",
                 Fact::EpochRaised { .. } => "epoch.raised",
                 Fact::Buffered { kind } => match &**kind {
                     EventKind::Signaled { .. } => "signal.buffered",
                     EventKind::CancelRequested { .. } => "cancel.buffered",
+                    EventKind::Child(_) => "child.buffered",
+                    EventKind::External(_) => "answer.buffered",
+                    EventKind::Update(_) => "update.buffered",
                     _ => continue,
                 },
                 _ => continue,
@@ -406,5 +414,26 @@ fn undo_options(like: &outlast_model::ActivityOptions) -> outlast_model::Activit
         heartbeat: None,
         cancel: outlast_model::CancelMode::Try,
         queue: like.queue.clone(),
+    }
+}
+
+fn update_marker(event: &UpdateEvent) -> &'static str {
+    match event {
+        UpdateEvent::Admitted(_) => "update.admitted",
+        UpdateEvent::Accepted(_) => "update.accepted",
+        UpdateEvent::Completed { .. } => "update.completed",
+    }
+}
+
+fn child_marker(event: &ChildEvent) -> &'static str {
+    match event {
+        ChildEvent::Initiated(_) => "child.initiated",
+        ChildEvent::StartFailed { .. } => "child.not-started",
+        ChildEvent::Started { .. } => "child.started",
+        ChildEvent::Completed { .. } => "child.completed",
+        ChildEvent::Failed { .. } => "child.failed",
+        ChildEvent::Canceled { .. } => "child.canceled",
+        ChildEvent::TimedOut { .. } => "child.timed-out",
+        ChildEvent::Terminated { .. } => "child.terminated",
     }
 }

@@ -111,7 +111,7 @@ impl Story {
         self.accept(Mail::Message { run, input, reply });
     }
 
-    fn cancel(&mut self, id: &str, request: &str) {
+    pub(crate) fn cancel(&mut self, id: &str, request: &str) {
         let input = Input::Cancel {
             reason: "enough".into(),
             request_id: Some(RequestId::from(request)),

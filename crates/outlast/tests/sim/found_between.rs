@@ -12,7 +12,7 @@ use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{EventKind, Payload, Refusal};
 use outlast_service::mail::{Mail, Reply, With};
 
-use crate::found::{SHAPE, Story, request};
+use crate::found::{CALL, SHAPE, Story, request};
 use crate::sim::answer::update_id;
 use crate::sim::plan::{Node, Plan};
 use crate::sim::program::{Diary, encoded, promise_id};
@@ -162,10 +162,10 @@ fn a_question_to_a_run_that_ends_first_is_answered_by_replay() {
 #[test]
 fn a_run_whose_code_had_more_to_do_can_be_asked_after_its_end() {
     let mut story = Story::new(SHAPE);
-    let spawned = Node::Spawn(Box::new(Node::Regret(crate::found::CALL)));
-    story.start("w", vec![spawned, Node::Timer(700)]);
+    let spawned = Node::Spawn(Box::new(Node::Activity(CALL)));
+    story.start("w", vec![spawned, Node::Recv(true)]);
     story.settle();
-    story.now = story.now.after(std::time::Duration::from_secs(1));
+    story.cancel("w", "enough");
     story.settle();
     assert!(story.is_closed("w"));
     let answer = story.query();
@@ -287,7 +287,8 @@ fn a_promise_can_be_settled_once_in_each_run_of_a_chain() {
     assert!(story.is_closed("w"));
 }
 
-/// One that nobody asked for goes on with the chain, and stays the only one.
+/// The other half of the one above, which was right before: what nobody asked for goes on with the
+/// chain, and stays the only one.
 #[test]
 fn a_promise_that_nobody_asked_for_yet_is_settled_for_the_next_run() {
     let mut story = Story::new(SHAPE);

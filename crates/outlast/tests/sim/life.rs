@@ -51,6 +51,8 @@ impl Simulation {
     fn mark(&self, task: &WorkflowTask) {
         let desk = &self.desk;
         match &task.history {
+            None if !task.queries.is_empty() => desk.hit("query.of-instance"),
+            Some(_) if !task.queries.is_empty() => desk.hit("query.by-replay"),
             None => desk.hit("slice.fast"),
             Some(_) if task.activation.jobs.is_empty() => desk.hit("slice.rebuild"),
             Some(_) => desk.hit("slice.replayed"),
