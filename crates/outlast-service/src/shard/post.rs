@@ -79,7 +79,8 @@ impl Shard {
         store: &dyn Store,
     ) {
         let is_terminate = matches!(post.body, PostBody::Terminate { .. });
-        if !is_terminate && Self::has_planted(Bug::PostWithoutEffect) && self.is_out(run) {
+        let is_busy = self.runs.get(&run).is_some_and(|e| e.slice.is_some());
+        if !is_terminate && is_busy && Self::has_planted(Bug::PostWithoutEffect) {
             return self.batch.forgotten.push(no);
         }
         let input = Input::Post(post);
