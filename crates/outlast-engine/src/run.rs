@@ -13,7 +13,7 @@ use minicbor::{Decode, Encode};
 use outlast_model::event::{
     CancelInitiated, CancelOf, SignalInitiated, Started, TaskFailedCause, UpdateEvent,
 };
-use outlast_model::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq, UpdateId};
+use outlast_model::id::{Attempt, Epoch, EventId, Incarnation, RequestId, RunId, Seq, UpdateId};
 use outlast_model::job::Job;
 use outlast_model::record::{self, Damaged};
 use outlast_model::task::{AttemptKind, AttemptToken, RunNo};
@@ -130,6 +130,9 @@ pub struct Run {
     /// Those of the updates that have not come to their end: a run may have answered very many.
     #[cbor(skip)]
     open_updates: BTreeSet<UpdateId>,
+    /// Updates that earlier runs of the chain accepted, and which run.
+    #[cbor(n(23), default)]
+    accepted_before: BTreeMap<UpdateId, RunId>,
     /// Updates that workflow code is given before history knows them.
     #[cbor(skip)]
     unwritten: BTreeMap<UpdateId, Unwritten>,
@@ -178,7 +181,7 @@ impl Run {
             steps: BTreeMap::new(),
             unseen: Vec::from([Job::Initialize(started.clone())]),
             buffer: Vec::new(),
-            request_ids: started.request_id.iter().cloned().collect(),
+            request_ids: BTreeSet::new(),
             is_cancel_requested: false,
             crashes: 0,
             has_history: false,
@@ -190,6 +193,7 @@ impl Run {
             notes: Vec::new(),
             unhandled_signals: 0,
             open_updates: BTreeSet::new(),
+            accepted_before: BTreeMap::new(),
             unwritten: BTreeMap::new(),
             seen_behind: BTreeMap::new(),
             speculation: None,

@@ -2,7 +2,7 @@
 //!
 //! The new run begins in the commit that ends the old one, with everything the old one was told
 //! and had not dealt with: signals its code left in the buffer, messages that arrived while its
-//! last slice ran, and the ids of requests that had their effect.
+//! last slice ran, and the ids of requests and updates that had their effect.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -46,12 +46,7 @@ pub(crate) fn continue_as_new(
         input: command.input,
         run_timeout: command.run_timeout.or(old.run_timeout),
     };
-    // A promise is settled once in each run: what nobody asked for goes on with its signal.
-    let request_ids = run
-        .request_ids()
-        .filter(|id| settled_promise(id).is_none())
-        .cloned()
-        .collect();
+    let inherited = inherited(run);
     let signals = command
         .signals
         .into_iter()
@@ -63,7 +58,7 @@ pub(crate) fn continue_as_new(
     let carried = signals
         .chain(buffer.into_iter().filter(is_carried))
         .collect();
-    let successor = begin(&old, &ended, request_ids, carried, now)?;
+    let successor = begin(&old, &ended, inherited, carried, now)?;
     close::close(
         run,
         decision,
@@ -83,7 +78,7 @@ fn promise_of(name: &SignalName, input: &Payload) -> Option<RequestId> {
 fn begin(
     old: &Started,
     ended: &ContinuedAsNew,
-    request_ids: Vec<outlast_model::RequestId>,
+    inherited: Vec<Fact>,
     carried: Vec<EventKind>,
     now: Timestamp,
 ) -> Result<Successor, Corrupt> {
@@ -93,6 +88,7 @@ fn begin(
         workflow_type: ended.workflow_type.clone(),
         queue: ended.queue.clone(),
         input: ended.input.clone(),
+        // Whoever asks for the start again asks for this chain.
         request_id: old.request_id.clone(),
         run_timeout: ended.run_timeout,
         parent: old.parent.clone(),
@@ -107,8 +103,8 @@ fn begin(
     let mut run = Run::from_first(&first)?;
     let mut decision = Decision::default();
     decision.records.push(Record::Event(first));
-    if !request_ids.is_empty() {
-        decision.fact(&mut run, Fact::Inherited { request_ids })?;
+    for fact in inherited {
+        decision.fact(&mut run, fact)?;
     }
     for kind in carried {
         decision.event(&mut run, kind, now)?;
@@ -116,6 +112,22 @@ fn begin(
     let attempt = Attempt::FIRST;
     decision.event(&mut run, EventKind::TaskScheduled { attempt }, now)?;
     Ok(Successor { run, decision })
+}
+
+/// What had its effect before must not have it again in the new run.
+fn inherited(run: &Run) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    // A promise is settled once in each run: what nobody asked for goes on with its signal.
+    let request_ids = run.request_ids().filter(|id| settled_promise(id).is_none());
+    let request_ids: Vec<RequestId> = request_ids.cloned().collect();
+    if !request_ids.is_empty() {
+        facts.push(Fact::Inherited { request_ids });
+    }
+    let updates = run.accepted_in_chain();
+    if !updates.is_empty() {
+        facts.push(Fact::UpdatesInherited { updates });
+    }
+    facts
 }
 
 /// Messages go on to the new run; outcomes of the old run's operations have no meaning there.
@@ -126,4 +138,99 @@ fn is_carried(kind: &EventKind) -> bool {
             | EventKind::CancelRequested { .. }
             | EventKind::Update(UpdateEvent::Admitted(_))
     ) && !is_planted(Bug::SuccessorWithoutMessages)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use outlast_model::event::{UpdateAccepted, UpdateRequest};
+    use outlast_model::{Payload, WorkflowId, limits};
+
+    use super::*;
+
+    const LATER: Timestamp = Timestamp(5_000);
+
+    fn first() -> Run {
+        let started = Started {
+            workflow_id: WorkflowId::new("w"),
+            run_id: RunId(1),
+            workflow_type: "t".into(),
+            queue: "default".into(),
+            input: Payload::null(),
+            request_id: Some("start".into()),
+            run_timeout: None,
+            parent: None,
+            first_run_id: None,
+            continued_from: None,
+        };
+        let first = Event {
+            id: EventId(1),
+            time: Timestamp(0),
+            kind: EventKind::Started(Shared::new(started)),
+        };
+        Run::from_first(&first).expect("a start")
+    }
+
+    fn accept(run: &mut Run, numbers: core::ops::Range<usize>) {
+        for n in numbers {
+            let request = UpdateRequest {
+                id: format!("u-{n}").as_str().into(),
+                name: "add".into(),
+                input: Payload::null(),
+            };
+            let accepted = UpdateAccepted {
+                id: request.id.clone(),
+                request: Some(request),
+                behind: EventId(1),
+            };
+            let event = Event {
+                id: EventId(run.events() + 1),
+                time: Timestamp(0),
+                kind: EventKind::Update(UpdateEvent::Accepted(Box::new(accepted))),
+            };
+            run.evolve(&Record::Event(event)).expect("it fits");
+        }
+    }
+
+    fn next(run: &mut Run) -> Run {
+        let command = ContinueAsNew {
+            workflow_type: None,
+            queue: None,
+            input: Payload::null(),
+            run_timeout: None,
+            signals: Vec::new(),
+        };
+        let mut decision = Decision::default();
+        continue_as_new(run, command, Vec::new(), LATER, &mut decision).expect("it ends");
+        decision.successor.expect("it goes on").run
+    }
+
+    #[test]
+    fn the_next_run_knows_which_run_accepted_an_update() {
+        let mut first = first();
+        accept(&mut first, 0..1);
+        let mut second = next(&mut first);
+        accept(&mut second, 1..2);
+        let third = next(&mut second);
+        let accepted_by = |n: usize| third.accepted_before(&format!("u-{n}").as_str().into());
+        assert_eq!(accepted_by(0), Some(first.started().run_id));
+        assert_eq!(accepted_by(1), Some(second.started().run_id));
+        assert_eq!(accepted_by(2), None);
+        assert_eq!(third.started().request_id, first.started().request_id);
+    }
+
+    #[test]
+    fn of_too_many_updates_the_next_run_knows_the_newest() {
+        let (mut first, most) = (first(), limits::UPDATES_INHERITED);
+        accept(&mut first, 0..2);
+        let mut second = next(&mut first);
+        accept(&mut second, 2..most + 2);
+        let third = next(&mut second);
+        assert_eq!(third.accepted_before(&"u-1".into()), None);
+        for n in 2..most + 2 {
+            let id = format!("u-{n}").as_str().into();
+            assert_eq!(third.accepted_before(&id), Some(second.started().run_id));
+        }
+    }
 }

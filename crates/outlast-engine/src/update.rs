@@ -81,6 +81,14 @@ impl Update {
         }
     }
 
+    /// Whether it passed its validator.
+    pub fn is_accepted(&self) -> bool {
+        match &self.state {
+            State::Accepted | State::Completed(_) => true,
+            State::Admitted { .. } | State::Rejected(_) => false,
+        }
+    }
+
     /// Whether it has not come to its end.
     pub fn is_open(&self) -> bool {
         match &self.state {

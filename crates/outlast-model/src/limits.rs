@@ -18,6 +18,8 @@ pub const HISTORY_EVENTS: u64 = 1_000_000;
 pub const HISTORY_BYTES: u64 = 1 << 30;
 /// Updates of one run that have not come to their end.
 pub const UPDATES_IN_FLIGHT: usize = 1_000;
+/// Updates of earlier runs of its chain that a run knows to have been accepted, the newest.
+pub const UPDATES_INHERITED: usize = 2_000;
 /// Notes of one run that are kept, the newest.
 pub const NOTES: usize = 20;
 /// Ids and names: of workflows, types, queues, requests, signals, updates, queries, promises,

@@ -17,7 +17,7 @@ use minicbor::{Decode, Encode, Encoder};
 
 use crate::event::{Event, EventKind, Site, TaskFailedCause};
 use crate::failure::Failure;
-use crate::id::{Attempt, Epoch, EventId, Incarnation, RequestId, Seq, StepName, UpdateId};
+use crate::id::{Attempt, Epoch, EventId, Incarnation, RequestId, RunId, Seq, StepName, UpdateId};
 use crate::job::Resolution;
 use crate::options::StepOptions;
 use crate::payload::Payload;
@@ -174,6 +174,13 @@ pub enum Fact {
         #[n(0)]
         request_ids: Vec<RequestId>,
     },
+    /// Which updates earlier runs of its chain accepted.
+    #[n(16)]
+    UpdatesInherited {
+        /// The newest of them.
+        #[n(0)]
+        updates: Vec<AcceptedBefore>,
+    },
     /// What workflow code had to say that is no failure.
     #[n(14)]
     Noted {
@@ -201,6 +208,17 @@ pub enum Fact {
         #[n(0)]
         epoch: Epoch,
     },
+}
+
+/// An update that an earlier run of the chain accepted: that run has its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct AcceptedBefore {
+    /// Which update.
+    #[n(0)]
+    pub id: UpdateId,
+    /// The run that accepted it.
+    #[n(1)]
+    pub run_id: RunId,
 }
 
 /// Why a blob cannot be read.

@@ -158,6 +158,13 @@ pub(crate) fn update(
 ) -> Result<UpdateReply, Refusal> {
     let row = row_of(store, run)?;
     let ended = bring(store, row.no, 0).map_err(|e| unreadable(row.run_id, &e))?;
+    if let Some(earlier) = ended.accepted_before(id) {
+        let run = RunRef {
+            workflow_id: row.workflow_id,
+            run_id: Some(earlier),
+        };
+        return update(store, &run, id);
+    }
     crate::shard::known_update(&ended, id).ok_or(Refusal::RunClosed {
         workflow_id: row.workflow_id,
         run_id: row.run_id,

@@ -145,6 +145,8 @@ pub struct Shard {
     deferred: Vec<(CommitNo, RunNo)>,
     /// Posts that wait for a store that can be read, and those that must not overtake them.
     postponed: VecDeque<(Timestamp, PostNo, Box<Post>)>,
+    /// Updates that are asked for again, of runs that went on as new ones.
+    asked_again: Vec<update::AskedAgain>,
     /// Questions about runs that have ended.
     closed_queries: query::ClosedQueries,
     /// Runs that may have killed the process: one at a time.
@@ -177,6 +179,7 @@ impl Shard {
             leaving: VecDeque::new(),
             deferred: Vec::new(),
             postponed: VecDeque::new(),
+            asked_again: Vec::new(),
             closed_queries: query::ClosedQueries::default(),
             suspects: VecDeque::new(),
             suspect: None,
@@ -235,6 +238,7 @@ impl Shard {
                 self.closed_queries.had_turn = true;
                 return Some(Turn::Task(Box::new(task)));
             }
+            self.answer_earlier(store);
             let no = self.ready.pop_front()?;
             if let Some(task) = self.visit(no, now, store) {
                 self.closed_queries.had_turn = false;

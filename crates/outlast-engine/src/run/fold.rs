@@ -182,6 +182,10 @@ impl Run {
                 self.request_ids.extend(request_ids.iter().cloned());
                 Ok(())
             }
+            Fact::UpdatesInherited { updates } => {
+                self.inherit_updates(updates);
+                Ok(())
+            }
             Fact::Noted {
                 notes,
                 unhandled_signals,
@@ -239,6 +243,7 @@ impl Run {
             | Fact::StepFailed { .. }
             | Fact::StepResolved { .. }
             | Fact::Inherited { .. }
+            | Fact::UpdatesInherited { .. }
             | Fact::Noted { .. }
             | Fact::UpdateRejected { .. }
             | Fact::Buffered { .. } => {}

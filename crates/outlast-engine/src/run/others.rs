@@ -9,8 +9,9 @@ use outlast_model::event::{
     CancelInitiated, CancelOf, ChildEvent, ExternalEvent, SignalInitiated, UpdateEvent,
     UpdateRequest,
 };
-use outlast_model::id::{EventId, RequestId, Seq, UpdateId};
+use outlast_model::id::{EventId, RequestId, RunId, Seq, UpdateId};
 use outlast_model::job::{Job, UpdateJob};
+use outlast_model::record::AcceptedBefore;
 use outlast_model::{Failure, limits};
 
 use super::{Corrupt, Run, out_of_place};
@@ -47,6 +48,41 @@ impl Run {
     /// One update that history knows.
     pub fn update(&self, id: &UpdateId) -> Option<&Update> {
         self.updates.get(id)
+    }
+
+    /// The earlier run of the chain that accepted an update, and has its answer.
+    pub fn accepted_before(&self, id: &UpdateId) -> Option<RunId> {
+        let earlier = self.accepted_before.get(id).copied();
+        earlier.filter(|_| !self.updates.contains_key(id))
+    }
+
+    pub(super) fn inherit_updates(&mut self, updates: &[AcceptedBefore]) {
+        let updates = updates.iter().map(|u| (u.id.clone(), u.run_id));
+        self.accepted_before.extend(updates);
+    }
+
+    /// The updates that were accepted in this chain, the newest: what the next run must know.
+    pub(crate) fn accepted_in_chain(&self) -> Vec<AcceptedBefore> {
+        let own = self
+            .updates
+            .iter()
+            .filter(|(_, update)| update.is_accepted());
+        let own = own.map(|(id, _)| (self.started.run_id, id));
+        let before = self
+            .accepted_before
+            .iter()
+            .map(|(id, run_id)| (*run_id, id));
+        let mut all: Vec<(RunId, &UpdateId)> = before.chain(own).collect();
+        // Ids of runs follow each other in time.
+        all.sort_unstable();
+        let newest = all.len().saturating_sub(limits::UPDATES_INHERITED);
+        let newest = all.into_iter().skip(newest);
+        newest
+            .map(|(run_id, id)| AcceptedBefore {
+                id: id.clone(),
+                run_id,
+            })
+            .collect()
     }
 
     /// Requests that had their effect.

@@ -65,6 +65,11 @@ fn a_sender_waits_at_10_000_uncommitted_stimuli() {
 }
 
 #[test]
+fn a_run_knows_2_000_updates_of_the_runs_before_it() {
+    assert_eq!(limits::UPDATES_INHERITED, 2_000);
+}
+
+#[test]
 fn unacknowledged_messages_send_a_closing_run_round_twice() {
     assert_eq!(limits::UNHANDLED_ROUNDS, 2);
 }

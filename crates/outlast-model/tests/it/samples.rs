@@ -10,6 +10,7 @@ use outlast_model::event::{
 };
 use outlast_model::failure::RetryState;
 use outlast_model::payload::Encoding;
+use outlast_model::record::AcceptedBefore;
 use outlast_model::{
     ActivityOptions, Attempt, CancelMode, Epoch, Event, EventId, EventKind, Fact, Failure,
     FailureKind, Incarnation, Payload, Resolution, RetryPolicy, RunId, Seq, Shared, StepOptions,
@@ -368,6 +369,12 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         Fact::UpdateRejected {
             id: "u-1".into(),
             failure: failure(),
+        },
+        Fact::UpdatesInherited {
+            updates: vec![AcceptedBefore {
+                id: "u-1".into(),
+                run_id: RunId(7),
+            }],
         },
     ]
 }

@@ -46,6 +46,8 @@ impl Service {
         if let Err(refusal) = checked {
             return reply(Err(refusal));
         }
+        // The same request again, without an id for the signal alone, is the same signal.
+        let request_id = request_id.or_else(|| request.request_id.clone());
         let with = With::Signal(Input::Signal {
             name,
             input,

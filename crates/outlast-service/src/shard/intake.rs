@@ -187,10 +187,7 @@ impl Shard {
         if let Some(wait) = wait {
             self.wait_for(no, wait, store);
         }
-        let run = RunRef {
-            workflow_id,
-            run_id: Some(existing.run_id),
-        };
+        let run = RunRef::newest(workflow_id);
         let reply = match with {
             None => reply,
             // The start is answered with the message that goes with it; one that had its effect

@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 
 use outlast_engine::{Input, repeated};
-use outlast_model::Refusal;
 use outlast_model::start::UpdateReply;
 use outlast_model::view::RunRef;
+use outlast_model::{Refusal, RunId, UpdateId};
 
 use super::Shard;
 use super::update::{closed, known};
@@ -41,6 +41,12 @@ impl Shard {
     ) -> VecDeque<Letter> {
         let mut others = VecDeque::new();
         for mut letter in letters {
+            if let Some((earlier, id)) = accepted_before(entry, &letter.input) {
+                if let Sender::Update(_, reply) = letter.from {
+                    self.ask_earlier(&entry.row.workflow_id, earlier, id, reply);
+                }
+                continue;
+            }
             if let Some(answer) = known_answer(entry, &letter.input) {
                 let from = std::mem::replace(&mut letter.from, Sender::Nobody);
                 if let Sender::Update(_, reply) = from {
@@ -72,6 +78,15 @@ impl Shard {
 
 fn repeated_by(entry: &Entry, input: &Input) -> Option<Result<(), Refusal>> {
     repeated(entry.run.as_ref()?, input)
+}
+
+/// The earlier run of the chain that has the answer to an update.
+fn accepted_before(entry: &Entry, input: &Input) -> Option<(RunId, UpdateId)> {
+    if let Input::Update { request, .. } = input {
+        let earlier = entry.run.as_ref()?.accepted_before(&request.id)?;
+        return Some((earlier, request.id.clone()));
+    }
+    None
 }
 
 /// What a run that has ended says about an update it knows.

@@ -169,6 +169,9 @@ impl Shard {
         self.deferred.clear();
         self.postponed.clear();
         self.closed_queries.refuse(refusal);
+        for asked in std::mem::take(&mut self.asked_again) {
+            asked.refuse(refusal);
+        }
         self.suspects.clear();
         self.suspect = None;
         self.waiters = 0;

@@ -7,13 +7,35 @@ use outlast_model::event::UpdateRequest;
 use outlast_model::planted::Bug;
 use outlast_model::start::{UpdateReply, UpdateStage};
 use outlast_model::view::RunRef;
-use outlast_model::{Refusal, UpdateId};
+use outlast_model::{Refusal, RunId, UpdateId, WorkflowId};
 
 use super::Shard;
 use crate::entry::{Entry, Letter, Sender, UpdateWaiter};
 use crate::mail::{Ack, Reply};
 use crate::read;
 use crate::store::Store;
+
+/// An update that an earlier run of the chain accepted, and that is asked for again.
+pub(super) struct AskedAgain {
+    run: RunRef,
+    id: UpdateId,
+    reply: Reply<UpdateReply>,
+}
+
+impl AskedAgain {
+    pub(super) fn refuse(self, refusal: &Refusal) {
+        (self.reply)(Err(refusal.clone()));
+    }
+}
+
+impl std::fmt::Debug for AskedAgain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AskedAgain")
+            .field("run", &self.run)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Shard {
     /// An update arrives.
@@ -39,7 +61,7 @@ impl Shard {
     }
 
     /// A run that has ended still knows what it answered.
-    fn update_of_ended(
+    pub(super) fn update_of_ended(
         &mut self,
         run: &RunRef,
         id: &UpdateId,
@@ -48,11 +70,46 @@ impl Shard {
     ) {
         let closing = self.closing_run(run);
         if let Some((entry, ended)) = closing.and_then(|e| Some((e, e.run.as_ref()?))) {
+            if let Some(earlier) = ended.accepted_before(id) {
+                return self.ask_earlier(&run.workflow_id.clone(), earlier, id.clone(), reply);
+            }
             let answer = known(ended, id).ok_or_else(|| closed(entry));
             let ack = Ack::Update(reply, answer);
             return self.batch.acks.push((entry.row.no, ack));
         }
         reply(read::update(store, run, id));
+    }
+
+    /// An update that an earlier run of the chain accepted is asked for again.
+    pub(super) fn ask_earlier(
+        &mut self,
+        workflow_id: &WorkflowId,
+        run_id: RunId,
+        id: UpdateId,
+        reply: Reply<UpdateReply>,
+    ) {
+        let run = RunRef {
+            workflow_id: workflow_id.clone(),
+            run_id: Some(run_id),
+        };
+        self.asked_again.push(AskedAgain { run, id, reply });
+    }
+
+    /// Answers what was asked again, in the name of the very run that accepted it.
+    pub(super) fn answer_earlier(&mut self, store: &dyn Store) {
+        for AskedAgain { run, id, reply } in std::mem::take(&mut self.asked_again) {
+            let mut closing = self.closing.iter().filter_map(|(_, no)| self.runs.get(no));
+            let entry = closing.find(|entry| Some(entry.row.run_id) == run.run_id);
+            match entry.and_then(|entry| Some((entry, entry.run.as_ref()?))) {
+                // Its end may not be durable yet: the answer goes behind what is being written.
+                Some((entry, ended)) => {
+                    let answer = known(ended, &id).ok_or_else(|| closed(entry));
+                    let ack = Ack::Update(reply, answer);
+                    self.batch.acks.push((entry.row.no, ack));
+                }
+                None => reply(read::update(store, &run, &id)),
+            }
+        }
     }
 
     /// What was decided about updates. Before anything else of the commit: a caller whose update

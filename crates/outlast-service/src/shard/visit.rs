@@ -177,6 +177,15 @@ impl Shard {
             return Ok(());
         };
         let Letter { mut input, from } = letter;
+        if let Input::Update { request, .. } = &input
+            && let Some(earlier) = run.accepted_before(&request.id)
+        {
+            if let Sender::Update(_, reply) = from {
+                let id = request.id.clone();
+                self.ask_earlier(&entry.row.workflow_id, earlier, id, reply);
+            }
+            return Ok(());
+        }
         // Only a post that is refused is needed again: to answer in the name of its run.
         let mut kept = None;
         if let Input::Update { is_fast: fast, .. } = &mut input {

@@ -6,6 +6,7 @@ use outlast_model::event::{
     UpdateOutcome, UpdateRequest,
 };
 use outlast_model::post::{ChildRequest, Post, PostBody};
+use outlast_model::record::AcceptedBefore;
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{ChildCancel, ChildOptions, EventId, EventKind, Fact, ParentClose, RunId};
@@ -38,6 +39,15 @@ pub(super) fn fact() -> BoxedStrategy<Fact> {
     prop_oneof![
         vec(text(), 0..4).prop_map(|ids| Fact::Inherited {
             request_ids: ids.iter().map(|id| id.as_str().into()).collect(),
+        }),
+        vec((text(), any::<u128>()), 0..4).prop_map(|updates| {
+            let updates = updates.into_iter().map(|(id, run_id)| AcceptedBefore {
+                id: id.as_str().into(),
+                run_id: RunId(run_id),
+            });
+            Fact::UpdatesInherited {
+                updates: updates.collect(),
+            }
         }),
         (vec(text(), 0..4), any::<u32>()).prop_map(|(notes, unhandled_signals)| Fact::Noted {
             notes,
