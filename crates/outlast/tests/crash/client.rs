@@ -17,18 +17,53 @@ use crate::world::World;
 const TICK: Duration = Duration::from_millis(5);
 
 /// Every workflow here takes the name of its case and gives a text.
-type Contract = WorkflowDef<String, String>;
+pub(crate) type Contract = WorkflowDef<String, String>;
 pub(crate) type Starting = Start<String, outlast::Error, Handle<String>>;
 
 /// What a client was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
-    Started { id: String, run_id: RunId },
-    Signaled { id: String, request: String },
-    Cancelled { id: String },
-    Terminated { id: String },
-    Ended { id: String, text: String },
-    Refused { code: &'static str },
+    Started {
+        id: String,
+        run_id: RunId,
+    },
+    Signaled {
+        id: String,
+        request: String,
+    },
+    Cancelled {
+        id: String,
+    },
+    Terminated {
+        id: String,
+    },
+    Ended {
+        id: String,
+        text: String,
+    },
+    /// An update passed its validator.
+    Accepted {
+        id: String,
+        update: String,
+    },
+    /// An update was answered, by its handler or by its validator.
+    Updated {
+        id: String,
+        update: String,
+        text: String,
+        is_rejected: bool,
+    },
+    /// A question was answered.
+    Answered {
+        text: String,
+    },
+    Settled {
+        id: String,
+        promise: String,
+    },
+    Refused {
+        code: &'static str,
+    },
     Seen,
 }
 
@@ -152,31 +187,35 @@ impl Client {
         .await;
     }
 
-    /// Looks at the newest run of the name until it is as wanted.
+    /// Looks at the newest run of the name until it is there and as wanted.
     pub(crate) async fn until(&self, name: &str, is_so: impl Fn(&Description) -> bool) {
         self.ask(async || {
-            while !is_so(&self.run(name).describe().await?) {
+            loop {
+                match self.run(name).describe().await {
+                    Ok(run) if is_so(&run) => return Ok(Ack::Seen),
+                    Ok(_) | Err(CallError::Refused(Refusal::NotFound { .. })) => {}
+                    Err(error) => return Err(error),
+                }
                 // Nobody waits for the end of a run, so time passes only if it is told to.
                 self.clock.advance(&self.app, Duration::from_millis(100));
                 tokio::task::yield_now().await;
             }
-            Ok(Ack::Seen)
         })
         .await;
     }
 
     /// The id of a workflow of this case.
-    fn id(&self, name: &str) -> String {
+    pub(crate) fn id(&self, name: &str) -> String {
         format!("{}/{name}", self.case)
     }
 
-    fn run(&self, name: &str) -> Handle<String> {
+    pub(crate) fn run(&self, name: &str) -> Handle<String> {
         self.app.get(Contract::new("any"), self.id(name))
     }
 
     /// Asks until there is an answer, which is remembered; a question that was answered before
     /// is not asked again.
-    async fn ask<F>(&self, question: impl Fn() -> F)
+    pub(crate) async fn ask<F>(&self, question: impl Fn() -> F)
     where
         F: Future<Output = Result<Ack, CallError>>,
     {

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use outlast::model::{Event, EventKind, RequestId, grammar};
+use outlast::model::event::UpdateEvent;
+use outlast::model::task::promise_request;
+use outlast::model::{Event, EventKind, PromiseId, RunId, grammar};
 
 use crate::client::Ack;
 use crate::life::{Recorded, Story};
@@ -23,7 +25,11 @@ pub(crate) fn judge(scenario: &Scenario, story: &Story, clean: Option<&Story>) -
         complaints.extend(unsound(run));
         complaints.extend(overdone(story, run));
     }
+    if story.posts > 0 {
+        complaints.push(format!("lost: {} posts that nobody took", story.posts));
+    }
     complaints.extend(strangers(story));
+    complaints.extend(updates_twice(story));
     complaints.extend(begun_twice(story));
     complaints.extend(done_after_success(story));
     complaints.extend(steps_overdone(scenario, story));
@@ -56,9 +62,60 @@ fn lost(story: &Story, ack: &Ack) -> Option<String> {
         }),
         Ack::Terminated { id } => has(id, &|kind| matches!(kind, EventKind::Terminated { .. })),
         Ack::Ended { id, .. } => runs(id).any(|run| !run.is_open()),
-        Ack::Refused { .. } | Ack::Seen => true,
+        Ack::Accepted { id, update } => has(id, &|kind| accepts(kind, update)),
+        Ack::Updated {
+            id,
+            update,
+            is_rejected,
+            ..
+        } => has(id, &|kind| accepts(kind, update)) != *is_rejected,
+        Ack::Settled { id, promise } => has(id, &|kind| {
+            matches!(kind, EventKind::Signaled { request_id: Some(found), .. }
+                if *found == promise_request(&PromiseId::new(promise.as_str())))
+        }),
+        Ack::Answered { .. } | Ack::Refused { .. } | Ack::Seen => true,
     };
     (!is_kept).then(|| format!("lost: {ack:?}"))
+}
+
+fn accepts(kind: &EventKind, update: &str) -> bool {
+    matches!(kind, EventKind::Update(UpdateEvent::Accepted(accepted))
+        if accepted.id.as_str() == update)
+}
+
+/// An update runs once in a whole chain, and its answer never changes.
+fn updates_twice(story: &Story) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    for run in &story.runs {
+        for event in &run.history {
+            if let EventKind::Update(UpdateEvent::Accepted(accepted)) = &event.kind {
+                let key = (run.row.workflow_id.as_str(), accepted.id.as_str());
+                *counts.entry(key).or_default() += 1;
+            }
+        }
+    }
+    for ((id, update), count) in counts {
+        if count > 1 {
+            complaints.push(format!(
+                "duplicated: update {update} of {id} ran {count} times"
+            ));
+        }
+    }
+    let mut answers: BTreeMap<(&String, &String), &String> = BTreeMap::new();
+    for ack in &story.acks {
+        if let Ack::Updated {
+            id, update, text, ..
+        } = ack
+            && let Some(first) = answers.insert((id, update), text)
+            && first != text
+        {
+            complaints.push(format!(
+                "different: update {update} said {first}, then {text}"
+            ));
+        }
+    }
+    complaints
 }
 
 /// A history obeys the grammar, and the code replays it.
@@ -74,6 +131,17 @@ fn unsound(run: &Recorded) -> Vec<String> {
     }
     if run.is_open() {
         complaints.push(format!("stuck: {id} is open"));
+    }
+    let mut requests = BTreeSet::new();
+    for event in &run.history {
+        if let EventKind::Signaled {
+            request_id: Some(request),
+            ..
+        } = &event.kind
+            && !requests.insert(request)
+        {
+            complaints.push(format!("duplicated: {id} has signal {request} twice"));
+        }
     }
     let has_turn = |event: &Event| matches!(event.kind, EventKind::TaskCompleted);
     if run.history.iter().any(has_turn)
@@ -161,27 +229,42 @@ fn strangers(story: &Story) -> Vec<String> {
         }
     }
     let mut requests = BTreeSet::new();
+    let parents: BTreeSet<RunId> = story.runs.iter().map(|run| run.row.run_id).collect();
     for run in &story.runs {
-        if !run.row.workflow_id.as_str().starts_with(&story.case) {
+        let is_ours = run.row.workflow_id.as_str().starts_with(&story.case);
+        if !is_ours && !parent_of(run).is_some_and(|parent| parents.contains(&parent)) {
             complaints.push(format!(
                 "phantom: {} was never started",
                 run.row.workflow_id
             ));
         }
-        let request = run.history.first().and_then(request_of);
+        let cause = run.history.first().map(cause_of);
         let id = run.row.workflow_id.as_str().to_owned();
-        if !requests.insert((id, request.clone())) {
-            complaints.push(format!("duplicated: two runs for request {request:?}"));
+        if !requests.insert((id, cause.clone())) {
+            complaints.push(format!("duplicated: two runs for {cause:?}"));
         }
     }
     complaints
 }
 
-fn request_of(first: &Event) -> Option<RequestId> {
-    if let EventKind::Started(started) = &first.kind {
-        started.request_id.clone()
+fn parent_of(run: &Recorded) -> Option<RunId> {
+    if let EventKind::Started(started) = &run.history.first()?.kind {
+        started.parent.as_ref().map(|parent| parent.run_id)
     } else {
         None
+    }
+}
+
+/// Why a run was begun: by a request, by its parent, by the run before it.
+fn cause_of(first: &Event) -> String {
+    if let EventKind::Started(started) = &first.kind {
+        let parent = started.parent.as_ref().map(|p| (p.run_id, p.seq));
+        format!(
+            "{:?} {parent:?} {:?}",
+            started.request_id, started.continued_from
+        )
+    } else {
+        String::new()
     }
 }
 
@@ -240,8 +323,11 @@ fn different(scenario: &Scenario, story: &Story, clean: &Story) -> Vec<String> {
             .collect()
     };
     let (seen, usual) = (texts(story), texts(clean));
+    let is_reordered = scenario.may_reorder && story.failures > 0;
     let is_allowed = |(seen, usual): (&String, &String)| {
-        seen == usual || scenario.or_else.iter().any(|other| seen == other)
+        seen == usual
+            || scenario.or_else.iter().any(|other| seen == other)
+            || (is_reordered && words(seen) == words(usual))
     };
     if seen.len() == usual.len() && seen.iter().zip(&usual).all(is_allowed) {
         return Vec::new();
@@ -249,14 +335,25 @@ fn different(scenario: &Scenario, story: &Story, clean: &Story) -> Vec<String> {
     vec![format!("different: {seen:?} instead of {usual:?}")]
 }
 
+/// The words of a list, whatever their order.
+fn words(text: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = text.split(['[', ']', ',', ' ']).collect();
+    words.sort_unstable();
+    words
+}
+
 fn text(ack: &Ack, case: &str) -> Option<String> {
     match ack {
-        Ack::Ended { text, .. } => Some(text.replace(case, "")),
+        Ack::Ended { text, .. } | Ack::Updated { text, .. } | Ack::Answered { text } => {
+            Some(text.replace(case, ""))
+        }
         Ack::Refused { code } => Some((*code).to_owned()),
         Ack::Started { .. }
         | Ack::Signaled { .. }
         | Ack::Cancelled { .. }
         | Ack::Terminated { .. }
+        | Ack::Accepted { .. }
+        | Ack::Settled { .. }
         | Ack::Seen => None,
     }
 }

@@ -2,7 +2,7 @@
 //! off. What the next one finds is a copy of the files as the dead one left them, log and all.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,6 +24,13 @@ use crate::world::{Effect, Ledger, World};
 const LIVES: usize = 12;
 /// A process that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Looks at the disk before a process leaves. What nobody will hear leaves the disk with the next
+/// commit or the process, so that waiting for it does not help.
+const LOOKS: usize = 5;
+/// Processes that may hear what runs have said before it counts as lost.
+const HEARERS: usize = 20;
+const TICK: Duration = Duration::from_millis(4);
 
 /// What happens at a store call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +95,8 @@ pub(crate) struct Story {
     pub(crate) remains: Vec<Vec<Recorded>>,
     /// What is wrong with the files themselves.
     pub(crate) damage: Vec<String>,
+    /// What runs have said to each other and nobody has heard, when everything was at rest.
+    pub(crate) posts: u64,
 }
 
 impl fmt::Display for Story {
@@ -121,6 +130,7 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         runs: Vec::new(),
         remains: Vec::new(),
         damage: Vec::new(),
+        posts: 0,
     };
     let mut now = Duration::ZERO;
     for life in 0..LIVES {
@@ -138,10 +148,17 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         story.calls = process.store.calls();
         story.failures += process.store.failures();
         story.failures += u32::from(fate.is_some_and(|f| f.cut == Cut::Crash(Fault::Full)));
+        let path = place.join("runs.db");
+        if end == End::Done {
+            process.rest(&path);
+        }
         process.leave(end);
         world.end();
-        let remains = recorded(&place.join("runs.db"), &mut story.damage);
+        let remains = recorded(&path, &mut story.damage);
         process.bury();
+        if end == End::Done {
+            story.posts = posts_at_rest(scenario, &path, (&world, now));
+        }
         match end {
             End::Died => {
                 story.deaths += 1;
@@ -161,6 +178,27 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
     story.acks = memory.acks();
     story.effects = ledger.effects();
     story
+}
+
+/// What nobody has heard although there is nothing else to do. What was under way when the last
+/// process left is heard by another one.
+fn posts_at_rest(scenario: &Scenario, path: &Path, world: (&World, Duration)) -> u64 {
+    for _ in 0..HEARERS {
+        if posts(path) == 0 {
+            return 0;
+        }
+        let store = Arc::new(Mortal::open(path, None, Lie::None));
+        let process = Process::begin(scenario, store, world);
+        process.rest(path);
+        process.leave(End::Done);
+        process.bury();
+    }
+    posts(path)
+}
+
+fn posts(path: &Path) -> u64 {
+    let disk = SqliteStore::open_reader(path).expect("the file can be read");
+    disk.check().expect("the file can be checked").posts
 }
 
 /// A directory in memory where there is one: thousands of syncs are not the point here.
@@ -230,6 +268,18 @@ impl Process {
         self.clock.now().since(self.begin)
     }
 
+    /// Lets runs hear what others have said to them, for a while.
+    fn rest(&self, path: &Path) {
+        self.runtime.block_on(async {
+            for _ in 0..LOOKS {
+                if posts(path) == 0 {
+                    return;
+                }
+                tokio::time::sleep(TICK).await;
+            }
+        });
+    }
+
     /// One that has not died stops in order.
     fn leave(&self, end: End) {
         if let End::Done | End::Stopped = end {
@@ -261,7 +311,7 @@ struct Mortal {
 }
 
 impl Mortal {
-    fn open(path: &PathBuf, fate: Option<&Fate>, lie: Lie) -> Self {
+    fn open(path: &Path, fate: Option<&Fate>, lie: Lie) -> Self {
         let store = SqliteStore::open(path).expect("the store opens");
         let store = FaultyStore::new(store);
         store.lie(lie);

@@ -17,6 +17,7 @@ use outlast_service::store::Store;
 use crate::client::Client;
 use crate::support::cached;
 use crate::world::World;
+use crate::{family, message};
 
 type Script = for<'a> fn(&'a Client) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
@@ -28,17 +29,21 @@ pub(crate) struct Scenario {
     pub(crate) settings: fn() -> Settings,
     /// Texts that a crash may put in place of the usual one.
     pub(crate) or_else: &'static [&'static str],
+    /// Whether the texts are lists whose order a failure of the store may change: of messages sent
+    /// at once, those that were refused are sent again, later than the others.
+    pub(crate) may_reorder: bool,
     /// How often each step may be tried in all, if that is bounded.
     pub(crate) most: usize,
 }
 
 /// One that a crash must not change.
-const fn scenario(name: &'static str, script: Script) -> Scenario {
+pub(crate) const fn scenario(name: &'static str, script: Script) -> Scenario {
     Scenario {
         name,
         script,
         settings: Settings::default,
         or_else: &[],
+        may_reorder: false,
         most: usize::MAX,
     }
 }
@@ -49,7 +54,15 @@ macro_rules! script {
     };
 }
 
-pub(crate) const SCENARIOS: &[Scenario] = &[
+pub(crate) use script;
+
+/// All of them.
+pub(crate) fn all() -> impl Iterator<Item = &'static Scenario> {
+    let single = SCENARIOS.iter().chain(message::SCENARIOS);
+    single.chain(family::SCENARIOS)
+}
+
+const SCENARIOS: &[Scenario] = &[
     scenario(
         "one activity",
         script!(|client| {
@@ -304,8 +317,10 @@ fn is_quarantined(run: &Description) -> bool {
     cause == Some(TaskFailedCause::Quarantined)
 }
 
+pub(crate) type Env = TestEnv<(World, ())>;
+
 /// An application with everything a scenario may need.
-pub(crate) fn env(store: Arc<dyn Store>, world: World) -> TestEnv<(World, ())> {
+pub(crate) fn env(store: Arc<dyn Store>, world: World) -> Env {
     let env = TestEnv::on(store).state(world).report(|_| ());
     let env = env.activity(work).activity(fails_below).activity(rests);
     let env = env.activity(copies).activity(undoes).activity(refuses);
@@ -325,7 +340,8 @@ pub(crate) fn env(store: Arc<dyn Store>, world: World) -> TestEnv<(World, ())> {
         .workflow(endless_timer);
     let env = env.workflow(saga).workflow(race).workflow(branches);
     let env = env.workflow(broken).workflow(mixture);
-    env.workflow(poison).workflow(bounded_fan)
+    let env = env.workflow(poison).workflow(bounded_fan);
+    family::register(message::register(env))
 }
 
 /// Replays a history with the code of its type.
@@ -353,12 +369,16 @@ pub(crate) fn replay_as(kind: &str, history: &[Event]) -> Result<()> {
         "mixture" => replay(mixture, history),
         "poison" => replay(poison, history),
         "bounded_fan" => replay(bounded_fan, history),
-        other => Err(format!("no workflow {other}"))?,
+        other => {
+            let known = message::replay_as(other, history);
+            let known = known.or_else(|| family::replay_as(other, history));
+            known.unwrap_or_else(|| Err(format!("no workflow {other}").into()))
+        }
     }
 }
 
 #[activity]
-async fn work(State(world): State<World>, ctx: ActivityCtx, n: u64) -> Result<u64> {
+pub(crate) async fn work(State(world): State<World>, ctx: ActivityCtx, n: u64) -> Result<u64> {
     world.act(&ctx);
     Ok(n + 1)
 }
@@ -403,7 +423,7 @@ async fn refuses(State(world): State<World>, ctx: ActivityCtx) -> Result<()> {
     Err("no").terminal()
 }
 
-const PAID: Signal<u64> = signal("paid");
+pub(crate) const PAID: Signal<u64> = signal("paid");
 const ADD: Signal<u64> = signal("add");
 const PRICED: Signal<u64> = signal("priced");
 
@@ -509,7 +529,7 @@ async fn step_again(ctx: Ctx, case: String) -> Result<String> {
 }
 
 #[workflow]
-async fn collect(ctx: Ctx, _case: String) -> Result<String> {
+pub(crate) async fn collect(ctx: Ctx, _case: String) -> Result<String> {
     let mut all = Vec::new();
     while all.iter().sum::<u64>() < 6 {
         all.push(ctx.recv(PAID).await?);
@@ -551,7 +571,7 @@ impl Tally {
 }
 
 #[workflow]
-async fn cleans_up(ctx: Ctx, _case: String) -> Result<String> {
+pub(crate) async fn cleans_up(ctx: Ctx, _case: String) -> Result<String> {
     let waited = ctx.run(rests, ()).await;
     if waited.is_err_and(|error| error.is_cancelled()) {
         ctx.shield(async || {
@@ -572,7 +592,7 @@ async fn endless(ctx: Ctx, _case: String) -> Result<String> {
 }
 
 #[workflow]
-async fn endless_timer(ctx: Ctx, _case: String) -> Result<String> {
+pub(crate) async fn endless_timer(ctx: Ctx, _case: String) -> Result<String> {
     ctx.run(work, 1).await?;
     ctx.sleep(9.days()).await?;
     Ok("ended".into())

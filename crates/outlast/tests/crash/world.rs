@@ -22,6 +22,8 @@ pub(crate) struct Effect {
 pub(crate) struct Ledger {
     effects: Mutex<Vec<Effect>>,
     is_fixed: AtomicBool,
+    /// What was handed out to settle a promise with.
+    token: Mutex<Option<String>>,
 }
 
 impl Ledger {
@@ -97,6 +99,15 @@ impl World {
 
     pub(crate) fn is_fixed(&self) -> bool {
         self.ledger.is_fixed.load(Ordering::SeqCst)
+    }
+
+    /// Hands out a token.
+    pub(crate) fn hand_out(&self, token: String) {
+        *lock(&self.ledger.token) = Some(token);
+    }
+
+    pub(crate) fn token(&self) -> Option<String> {
+        lock(&self.ledger.token).clone()
     }
 
     fn note(&self, key: String, attempt: u32) {
