@@ -63,7 +63,10 @@ impl Shard {
             return None;
         }
         self.recover(entry, now);
-        if entry.patient > 0 && entry.is_cached && !entry.queries.is_empty() {
+        // Questions that have waited go before new mail, not before what the code must still see:
+        // they are about a state that has settled.
+        let is_at_rest = entry.run.as_ref().is_some_and(|run| !wants_task(run, now));
+        if entry.patient > 0 && entry.is_cached && is_at_rest && !entry.queries.is_empty() {
             return self.ask(entry, None, now);
         }
         // Code that waited for the disk runs before new mail moves the disk out of its reach
