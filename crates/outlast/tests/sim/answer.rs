@@ -7,7 +7,7 @@ use outlast_model::promise::Settlement;
 use outlast_model::start::UpdateReply;
 use outlast_model::task::PROMISE_SIGNAL;
 use outlast_model::{EventKind, Payload, Record, RunId};
-use outlast_service::store::Store;
+use outlast_service::store::{Attention, Store};
 
 use super::disk::Disk;
 use super::ledger::{Call, Ledger, Open, is_in_some_run, kind_of, signal_of};
@@ -57,6 +57,15 @@ pub fn is_run_finished(outcome: &UpdateOutcome) -> bool {
         UpdateOutcome::Completed(_) => false,
         UpdateOutcome::Failed(failure) => failure.type_name() == Some(type_name::RUN_FINISHED),
     }
+}
+
+/// Whether the process may have died in the code of a run, or the run was set aside for that: such
+/// code is not run for a question.
+pub fn may_be_deadly(disk: &Disk, workflow_id: &WorkflowId) -> bool {
+    let is_marked =
+        |attention: Attention| attention.has(Attention::ARMED) || attention.has(Attention::BLOCKED);
+    let rows = disk.runs_of(workflow_id);
+    rows.iter().any(|row| is_marked(row.state.attention))
 }
 
 /// Whether the code of a run never came to rest: there is nothing to ask about.

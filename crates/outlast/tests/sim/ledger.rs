@@ -11,7 +11,7 @@ use outlast_model::{Event, EventKind, Fact, Payload, Record, Refusal, RunId};
 use outlast_service::mail::Reply;
 use outlast_service::store::{RunRow, Store};
 
-use super::answer::{has_never_run, settlement_of};
+use super::answer::{has_never_run, may_be_deadly, settlement_of};
 use super::disk::Disk;
 use super::marker::Markers;
 
@@ -271,7 +271,7 @@ impl Ledger {
                 self.markers.hit("query.not-ready");
                 let is_query = matches!(open.call, Call::Query(_));
                 let is_sick = self.is_troubled || self.is_type_missing;
-                is_query && (is_sick || has_never_run(disk, id))
+                is_query && (is_sick || has_never_run(disk, id) || may_be_deadly(disk, id))
             }
             Refusal::NotFound { .. } => !self.started.iter().any(|(started, _)| started == id),
             Refusal::AlreadyStarted { run_id, .. } => {
