@@ -1,4 +1,4 @@
-//! The words a newcomer needs: `test`, `bless`, `sim`, `torture`.
+//! The words a newcomer needs: `test`, `bless`, `sim`, `temporal`, `torture`.
 //!
 //! `cargo xtask test` is what every change must pass, here and on the build machine. It needs
 //! nothing but a toolchain: what is not installed (a target without std, cargo-deny) is replaced
@@ -14,10 +14,12 @@
 mod licence;
 mod plan;
 mod step;
+mod temporal;
 
 use std::process::ExitCode;
 
 use step::Knob;
+use temporal::Server;
 
 const USAGE: &str = "\
 usage: cargo xtask <word>
@@ -25,6 +27,7 @@ usage: cargo xtask <word>
   test [--full]              everything a change must pass; --full turns the knobs up
   bless [cargo test args]    rewrite snapshots and compile-fail texts, add missing golden files
   sim --seed N [--bug NAME]  repeat one simulated run, or let it find one planted bug
+  temporal                   start a Temporal server as the tests do, until enter is pressed
   torture                    crash and kill tests with the knobs turned up";
 
 fn main() -> ExitCode {
@@ -51,13 +54,36 @@ fn enter_root() -> Result<(), String> {
 
 fn run(words: &[&str]) -> Result<(), String> {
     match words {
-        ["test"] => step::run_all(plan::TEST, plan::USUAL),
-        ["test", "--full"] => step::run_all(plan::TEST, plan::FULL),
+        ["test"] => test(plan::USUAL),
+        ["test", "--full"] => test(plan::FULL),
+        ["temporal"] => serve(),
         ["bless", rest @ ..] => step::run_one(&plan::bless(rest), &[]),
         ["sim", rest @ ..] => sim(rest),
         ["torture"] => step::run_all(plan::TORTURE, plan::FULL),
         _ => Err(USAGE.into()),
     }
+}
+
+/// All suites, with a Temporal server beside them if there can be one.
+fn test(knobs: &[Knob<'static>]) -> Result<(), String> {
+    let server = Server::find()?;
+    let address = server
+        .as_ref()
+        .map(|s| Knob(temporal::ADDRESS, s.address()));
+    let knobs: Vec<Knob<'_>> = knobs.iter().copied().chain(address).collect();
+    step::run_all(plan::TEST, &knobs)
+}
+
+/// A Temporal server to try things on, until the input ends.
+fn serve() -> Result<(), String> {
+    let server = Server::find()?.ok_or("there is no Temporal server to start")?;
+    println!("{}={}", temporal::ADDRESS, server.address());
+    println!("press enter to stop it");
+    let mut line = String::new();
+    std::io::stdin()
+        .read_line(&mut line)
+        .map_err(|e| e.to_string())?;
+    Ok(())
 }
 
 fn sim(words: &[&str]) -> Result<(), String> {

@@ -1,0 +1,222 @@
+//! A real Temporal server for the suites that need one.
+//!
+//! In this order: the server that `OUTLAST_TEST_TEMPORAL=host:port` names, a `temporal` in the
+//! PATH, the one that an earlier run built, and where Go is installed one that is built now, once,
+//! into a cache outside the checkout. Without any of these the suites say that they are skipped;
+//! on a build machine (`CI=true`) that is a failure.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Where the suites look for a server.
+pub(crate) const ADDRESS: &str = "OUTLAST_TEST_TEMPORAL";
+
+/// The newest release of the command line tool that installs from the module proxy as it is; it
+/// carries server 1.29.1.
+const MODULE: &str = "github.com/temporalio/cli/cmd/temporal@v1.5.1";
+/// The folder of the cache; named after the module's version.
+const FOLDER: &str = "temporal-cli-1.5.1";
+/// The oldest Go that builds it by downloading what newer toolchain it asks for.
+const OLDEST_GO: (u32, u32) = (1, 21);
+
+/// A development server reads each of its queues 20 times a second unless told otherwise: every
+/// step of a test would wait 50 ms.
+const POLL_LIMITS: [&str; 3] = [
+    "history.transferProcessorMaxPollRPS=5000",
+    "history.timerProcessorMaxPollRPS=5000",
+    "history.visibilityProcessorMaxPollRPS=5000",
+];
+
+/// How long a server may take until it answers.
+const READY: Duration = Duration::from_secs(60);
+
+/// A server for one test run.
+pub(crate) enum Server {
+    /// Somebody else's: it is left alone.
+    Given(String),
+    /// Ours: it ends with the run.
+    Started { child: Child, address: String },
+}
+
+impl Server {
+    /// Finds or starts one. `None`: there is none, and that is no failure here.
+    pub(crate) fn find() -> Result<Option<Self>, String> {
+        if let Ok(address) = std::env::var(ADDRESS) {
+            println!("== Temporal server: {address} ({ADDRESS})");
+            return Ok(Some(Self::Given(address)));
+        }
+        match tool() {
+            Ok(tool) => start(&tool).map(Some),
+            Err(why) if is_build_machine() => Err(format!("== Temporal server: FAILED\n{why}")),
+            Err(why) => {
+                println!("== Temporal server: none, its suites are SKIPPED: {why}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// `host:port`.
+    pub(crate) fn address(&self) -> &str {
+        match self {
+            Self::Given(address) | Self::Started { address, .. } => address,
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Self::Started { child, .. } = self {
+            // A server that has died by itself is what was wanted.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+fn is_build_machine() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
+}
+
+/// The program that can start a server.
+fn tool() -> Result<PathBuf, String> {
+    if runs("temporal", &["--version"]) {
+        return Ok("temporal".into());
+    }
+    let folder = cache()?.join(FOLDER);
+    let built = folder.join("temporal");
+    if built.exists() {
+        return Ok(built);
+    }
+    build(&folder)?;
+    Ok(built)
+}
+
+fn cache() -> Result<PathBuf, String> {
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    named("OUTLAST_CACHE")
+        .or_else(|| named("XDG_CACHE_HOME").map(|dir| dir.join("outlast")))
+        .or_else(|| named("HOME").map(|dir| dir.join(".cache/outlast")))
+        .ok_or_else(|| "no place for a cache: set OUTLAST_CACHE or HOME".into())
+}
+
+/// Builds into a folder beside, so that a build that was cut short leaves nothing that looks
+/// finished.
+fn build(folder: &Path) -> Result<(), String> {
+    check_go()?;
+    println!("== Temporal server: building {MODULE}, once; this takes some minutes");
+    let beside = folder.with_extension(format!("{}.part", std::process::id()));
+    let begin = Instant::now();
+    let outcome = Command::new("go")
+        .args(["install", MODULE])
+        .env("GOBIN", &beside)
+        .env("GOFLAGS", "-ldflags=-s -trimpath")
+        .stdout(Stdio::null())
+        .output();
+    let output = outcome.map_err(|e| format!("go install: {e}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let last: Vec<&str> = text.lines().rev().take(5).collect();
+        return Err(format!("go install {MODULE}: {}", last.join("\n")));
+    }
+    fs::rename(&beside, folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    println!(
+        "== Temporal server: built, {:.0} s",
+        begin.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn check_go() -> Result<(), String> {
+    let need = format!(
+        "it needs `temporal` in the PATH, {ADDRESS}=host:port, or Go {}.{} to build it",
+        OLDEST_GO.0, OLDEST_GO.1
+    );
+    let output = Command::new("go").args(["env", "GOVERSION"]).output();
+    let output = output.map_err(|_| format!("{need} (no go)"))?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match go_version(&version) {
+        Some(found) if found >= OLDEST_GO => Ok(()),
+        Some(_) | None => Err(format!("{need} (found {version:?})")),
+    }
+}
+
+/// `go1.26.8` as (1, 26).
+fn go_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.strip_prefix("go")?.split(['.', '-', 'r', 'b']);
+    let major = numbers.next()?.parse().ok()?;
+    let minor = numbers.next()?.parse().ok()?;
+    Some((major, minor))
+}
+
+fn start(tool: &Path) -> Result<Server, String> {
+    let port = free_port()?.to_string();
+    let log = std::env::temp_dir().join(format!("outlast-temporal-{port}.log"));
+    let file = File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
+    let mut command = Command::new(tool);
+    command
+        .args(["server", "start-dev", "--headless", "--ip", "127.0.0.1"])
+        .args(["--port", &port, "--log-level", "error"]);
+    for limit in POLL_LIMITS {
+        command.args(["--dynamic-config-value", limit]);
+    }
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(file)
+        .spawn()
+        .map_err(|e| format!("{}: {e}", tool.display()))?;
+    let address = format!("127.0.0.1:{port}");
+    let server = Server::Started { child, address };
+    let begin = Instant::now();
+    let describe = ["operator", "namespace", "describe", "-n", "default"];
+    let asked = [&describe[..], &["--address", server.address()]].concat();
+    while !runs(tool, &asked) {
+        if begin.elapsed() > READY {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            return Err(format!("the Temporal server does not answer\n{text}"));
+        }
+        sleep(Duration::from_millis(100));
+    }
+    println!("== Temporal server: {} (ours)", server.address());
+    Ok(server)
+}
+
+/// A port that nobody listens on now.
+fn free_port() -> Result<u16, String> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|e| format!("no free port: {e}"))
+}
+
+fn runs(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> bool {
+    Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_go_are_read_as_go_prints_them() {
+        assert_eq!(go_version("go1.26.8"), Some((1, 26)));
+        assert_eq!(go_version("go1.21"), Some((1, 21)));
+        assert_eq!(go_version("go1.22rc1"), Some((1, 22)));
+        assert_eq!(go_version("devel +4a2b"), None);
+    }
+
+    #[test]
+    fn a_go_that_is_too_old_is_older() {
+        assert!(go_version("go1.20.14").is_some_and(|found| found < OLDEST_GO));
+    }
+}
