@@ -271,6 +271,7 @@ fn delivered_steps(run: &Run) -> Vec<Seq> {
             | Job::CancelWorkflow { .. }
             | Job::Update(_)
             | Job::NotifyPatch { .. }
+            | Job::UpdateRandomSeed { .. }
             | Job::ResolveChildStart { .. }
             | Job::ResolveChild { .. }
             | Job::ResolveSignalExternal { .. }

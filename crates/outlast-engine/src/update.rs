@@ -220,6 +220,7 @@ pub(crate) fn given_update(job: &Job) -> Option<&UpdateJob> {
         | Job::ResolveStep { .. }
         | Job::CancelWorkflow { .. }
         | Job::NotifyPatch { .. }
+        | Job::UpdateRandomSeed { .. }
         | Job::ResolveChildStart { .. }
         | Job::ResolveChild { .. }
         | Job::ResolveSignalExternal { .. }

@@ -131,6 +131,14 @@ pub enum Job {
         #[n(1)]
         cause: Option<DeliveryFailedCause>,
     },
+    /// Random numbers are drawn anew from here: the run was reset. Only from a backend that
+    /// resets runs in place.
+    #[n(12)]
+    UpdateRandomSeed {
+        /// The new seed.
+        #[n(0)]
+        seed: u64,
+    },
 }
 
 /// An update as workflow code is given it.
@@ -289,6 +297,7 @@ impl Job {
         match self {
             Self::Initialize(_) => 0,
             Self::NotifyPatch { .. } => 1,
+            Self::UpdateRandomSeed { .. } => 2,
             Self::Signal { .. } | Self::Update(_) => 3,
             Self::FireTimer { .. }
             | Self::ResolveActivity { .. }

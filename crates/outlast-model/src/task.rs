@@ -48,6 +48,19 @@ pub struct WorkflowTask {
     /// Questions about its settled state. They come alone: the activation has no jobs then, and
     /// the answer is [`TaskAnswer::Queried`].
     pub queries: Vec<Query>,
+    /// Who makes its rounds.
+    pub rounds: Rounds,
+}
+
+/// Who makes the rounds of a workflow task: the activation, and what follows from its commands
+/// before anything else happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounds {
+    /// The runtime: it resolves what was cancelled, and replays the history it is given.
+    Runtime,
+    /// The backend: an activation is one round, replayed ones too, and the instance stays, even
+    /// of a run that has ended, until the backend wants it forgotten.
+    Backend,
 }
 
 /// A question about the state of a run. It changes nothing and is never recorded.

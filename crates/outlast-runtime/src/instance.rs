@@ -234,6 +234,7 @@ fn initialize(job: &Job) -> Option<&Started> {
         | Job::CancelWorkflow { .. }
         | Job::Update(_)
         | Job::NotifyPatch { .. }
+        | Job::UpdateRandomSeed { .. }
         | Job::ResolveChildStart { .. }
         | Job::ResolveChild { .. }
         | Job::ResolveSignalExternal { .. }

@@ -180,6 +180,11 @@ impl Shared {
         draw(random.get_or_insert_with(|| Random::of_run(self.run_id)))
     }
 
+    /// Random numbers are drawn anew: the run was reset.
+    pub(crate) fn reseed(&self, seed: u64) {
+        *self.random.borrow_mut() = Some(Random::seeded(seed));
+    }
+
     /// Code of a task begins to run.
     pub(crate) fn begin_poll(&self, scope: &Rc<Node>) {
         self.poll.set(self.poll.get() + 1);

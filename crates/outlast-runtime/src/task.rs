@@ -3,13 +3,14 @@
 //! A task is one or more rounds: the activation itself, then follow-up activations for cancels
 //! that resolve in the same task. A live task and a replayed turn run through the very same
 //! rounds, which is why both give the same commands. An operation that one round schedules and a
-//! later one cancels was never sent: both commands are taken back.
+//! later one cancels was never sent: both commands are taken back. A backend may make the rounds
+//! itself: then an activation is one round, and the instance stays until it is evicted.
 
 use std::collections::BTreeSet;
 
 use outlast_model::event::{Role, StepRecorded};
 use outlast_model::planted::{Bug, is_planted};
-use outlast_model::task::{Notes, TaskAnswer, WorkflowTask};
+use outlast_model::task::{Notes, Rounds, TaskAnswer, WorkflowTask};
 use outlast_model::{Activation, Command, Event, Job};
 
 use crate::cell::{Key, Kind};
@@ -34,7 +35,8 @@ pub struct ReplayChecks {
 /// checking every replayed command, else from the activation itself. `history` is all events of
 /// the run so far: what the last completed task has not seen is in the activation.
 ///
-/// The instance is gone after a failure and after the command that closes the run.
+/// The instance is gone after a failure; and after the command that closes the run, unless the
+/// backend makes the rounds: it may still ask something of a run that has ended.
 pub fn run_task(
     instance: Option<Instance>,
     task: &WorkflowTask,
@@ -103,9 +105,31 @@ impl Stage<'_> {
         task: &WorkflowTask,
     ) -> Result<TaskAnswer, TaskFailure> {
         self.bring_back(instance, task)?;
-        let commands = self.rounds(instance, &task.activation, &[])?;
-        let notes = self.notes(instance);
+        let (commands, notes) = match task.rounds {
+            Rounds::Runtime => {
+                let commands = self.rounds(instance, &task.activation, &[])?;
+                (commands, self.notes(instance))
+            }
+            Rounds::Backend => self.round(instance, &task.activation)?,
+        };
         Ok(TaskAnswer::Completed { commands, notes })
+    }
+
+    /// Runs an activation whose follow-ups the backend sends.
+    fn round(
+        &self,
+        slot: &mut Option<Instance>,
+        activation: &Activation,
+    ) -> Result<(Vec<Command>, Notes), TaskFailure> {
+        let commands = self.activate(slot, activation, Vec::new())?;
+        let notes = slot.as_mut().map(|instance| {
+            drop(instance.followups());
+            Notes {
+                unhandled_signals: instance.unhandled_signals(),
+                texts: instance.notes(),
+            }
+        });
+        Ok((commands, notes.unwrap_or_default()))
     }
 
     /// Replays, if there is no instance and something to replay.
@@ -135,8 +159,11 @@ impl Stage<'_> {
         let answers = asked
             .map(|query| instance.query(query, self.watch))
             .collect();
-        let is_over = task.history.as_deref().is_some_and(is_over);
-        if is_over || instance.is_closed() || !instance.is_at_rest() {
+        let is_over = match task.rounds {
+            Rounds::Runtime => instance.is_closed() || task.history.as_deref().is_some_and(is_over),
+            Rounds::Backend => false,
+        };
+        if is_over || !instance.is_at_rest() {
             self.dismiss(&mut instance);
         } else {
             *slot = Some(instance);
@@ -163,20 +190,7 @@ impl Stage<'_> {
         steps: &[RecordedStep<'_>],
     ) -> Result<Vec<Command>, TaskFailure> {
         let recorded = self.recorded(steps, 0, slot.as_ref())?;
-        let mut commands = match slot {
-            Some(instance) if recorded.is_empty() => instance.activate(first, self.watch)?,
-            Some(instance) => {
-                let mut activation = first.clone();
-                activation.jobs.extend(recorded);
-                instance.activate(&activation, self.watch)?
-            }
-            None => {
-                let (instance, commands) =
-                    Instance::start(self.program, first, self.foreign, self.watch)?;
-                *slot = Some(instance);
-                commands
-            }
-        };
+        let mut commands = self.activate(slot, first, recorded)?;
         let mut taken_back = Vec::new();
         for round in 1..=ROUNDS {
             let Some(instance) = slot.as_mut().filter(|instance| !instance.is_closed()) else {
@@ -200,6 +214,29 @@ impl Stage<'_> {
         Err(TaskFailure::misuse(
             "the code cancels what it has just asked for, without end",
         ))
+    }
+
+    /// The first round: the instance runs it, or is made from it.
+    fn activate(
+        &self,
+        slot: &mut Option<Instance>,
+        first: &Activation,
+        recorded: Vec<Job>,
+    ) -> Result<Vec<Command>, TaskFailure> {
+        match slot {
+            Some(instance) if recorded.is_empty() => instance.activate(first, self.watch),
+            Some(instance) => {
+                let mut activation = first.clone();
+                activation.jobs.extend(recorded);
+                instance.activate(&activation, self.watch)
+            }
+            None => {
+                let (instance, commands) =
+                    Instance::start(self.program, first, self.foreign, self.watch)?;
+                *slot = Some(instance);
+                Ok(commands)
+            }
+        }
     }
 
     /// Recorded steps of one round, as jobs.

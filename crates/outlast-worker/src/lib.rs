@@ -1,14 +1,16 @@
 //! Everything that runs user code: slices of workflows, attempts of activities, steps; and the
 //! backend port through which it hears what to run.
 //!
-//! Reading order: [`port`] (what a backend is), [`registry`] (what can be run), [`worker`] (how
-//! it starts and stops), [`engine`] (an engine thread), [`slices`] (one slice), [`watch`] (code
-//! that does not come back), [`dispatch`] and [`attempt`] (activities and steps).
+//! Reading order: [`port`] (what a backend is), [`handle`] (one that is polled), [`registry`]
+//! (what can be run), [`worker`] (how it starts and stops), [`engine`] (an engine thread),
+//! [`slices`] (one slice), [`watch`] (code that does not come back), [`dispatch`] and [`attempt`]
+//! (activities and steps).
 
 pub mod attempt;
 pub mod clock;
 pub mod dispatch;
 pub mod engine;
+pub mod handle;
 mod heartbeat;
 pub mod port;
 pub mod registry;

@@ -48,6 +48,7 @@ fn ended(job: &Job) -> Option<String> {
         | Job::CancelWorkflow { .. }
         | Job::Update(_)
         | Job::NotifyPatch { .. }
+        | Job::UpdateRandomSeed { .. }
         | Job::ResolveChildStart { .. }
         | Job::ResolveSignalExternal { .. }
         | Job::ResolveCancelExternal { .. } => None,

@@ -131,6 +131,7 @@ impl Instance {
                 }
             }
             Job::NotifyPatch { id } => self.shared.patches.borrow_mut().notify(id.clone()),
+            Job::UpdateRandomSeed { seed } => self.shared.reseed(*seed),
             Job::ResolveChildStart { seq, result } => self.shared.child_started(*seq, *result)?,
             Job::ResolveChild { seq, resolution } => {
                 self.shared.child_ended(*seq, resolution.clone())?;

@@ -11,7 +11,7 @@ use outlast_model::event::{
 };
 use outlast_model::failure::RetryState;
 use outlast_model::job::UpdateJob;
-use outlast_model::task::{Notes, Query, RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::task::{Notes, Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::view::RunRef;
 use outlast_model::{
     Activation, Attempt, Command, Epoch, Event, EventId, EventKind, Failure, Job, Payload,
@@ -633,6 +633,7 @@ fn task(activation: Activation, history: Option<Vec<Event>>, queries: Vec<Query>
         activation,
         history,
         queries,
+        rounds: Rounds::Runtime,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use outlast_model::job::Activation;
-use outlast_model::task::{TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::task::{Rounds, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::view::RunRef;
 use outlast_model::{Failure, Payload, Refusal, Timestamp};
 
@@ -135,6 +135,7 @@ impl Shard {
                 activation: nothing_new(now, row.state.events),
                 history: Some(history),
                 queries: vec![question.query.clone()],
+                rounds: Rounds::Runtime,
             };
             self.closed_queries.asked = Some((self.turn, row, question));
             return Some(task);

@@ -4,7 +4,7 @@ use outlast_engine::{Input, Run};
 use outlast_model::event::TaskFailedCause;
 use outlast_model::job::Activation;
 use outlast_model::post::PostBody;
-use outlast_model::task::{TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::task::{Rounds, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::{Command, Epoch, Event, Failure, Timestamp, limits};
 
 use super::Shard;
@@ -162,6 +162,7 @@ impl Shard {
             },
             history,
             queries: Vec::new(),
+            rounds: Rounds::Runtime,
         };
         points::pass(if is_task {
             "slice.handed-out"

@@ -7,7 +7,9 @@ use outlast_model::failure::RetryState;
 use outlast_model::id::Epoch;
 use outlast_model::job::{ChildStart, UpdateJob};
 use outlast_model::promise::Settlement;
-use outlast_model::task::{PROMISE_SIGNAL, Query, RunNo, TaskAnswer, TaskToken, WorkflowTask};
+use outlast_model::task::{
+    PROMISE_SIGNAL, Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask,
+};
 use outlast_model::{
     Activation, Command, Failure, Job, Payload, PromiseId, QueryName, QueueName, Resolution, RunId,
     Seq, Shared, SignalName, Timestamp, UpdateId, UpdateName, WorkflowId, WorkflowType,
@@ -91,6 +93,7 @@ impl Play {
             },
             history: None,
             queries,
+            rounds: Rounds::Runtime,
         };
         let foreign: ForeignWake = Arc::new(|run| panic!("a foreign wake of {run}"));
         let instance = self.instance.take();
