@@ -4,7 +4,8 @@
 //!                           AttemptStarted
 //!  (asked) ---> Waiting --------------------> Running
 //!                 ^  |                          |  |
-//!                 |  |      AttemptFailed       |  | outcome, timeout
+//!                 |  |      AttemptFailed,      |  | outcome, timeout
+//!                 |  |    AttemptHandedBack     |  |
 //!                 +--|--------------------------+  |
 //!                    | cancel, timeout             v
 //!                    +-----------------------> Closing --flush--> (gone)
@@ -86,6 +87,8 @@ pub enum Verdict {
     Start(Attempt),
     /// Keep what it reported.
     Beat(Payload),
+    /// The same attempt waits again: nothing came of it, and it is not counted.
+    HandBack,
     /// Another attempt follows; stop the running one if it is named.
     Retry(Failure, Timestamp, Option<(Attempt, Incarnation)>),
     /// It is over; stop the running attempt if it is named.
@@ -358,6 +361,9 @@ impl Activity {
                 return self.failed(attempt, failure, None, now);
             }
             AttemptResult::Failed(failure) => return self.failed(attempt, failure, None, now),
+            // Both wanted it to stop; only workflow code wants it not to run again.
+            AttemptResult::HandedBack if self.is_cancel_requested => Ending::Canceled(None),
+            AttemptResult::HandedBack => return Verdict::HandBack,
         };
         Verdict::Close(
             Outcome {

@@ -279,6 +279,9 @@ pub(crate) fn move_activity(
                 },
             )?;
         }
+        activity::Verdict::HandBack => {
+            decision.fact(run, Fact::AttemptHandedBack { seq, at: now })?;
+        }
         activity::Verdict::Retry(failure, due, stop) => {
             decision.fact(run, Fact::AttemptFailed { seq, failure, due })?;
             if let Some(who) = stop {
@@ -353,6 +356,9 @@ pub(crate) fn move_step(
             decision.ready.push((AttemptKind::Step, seq));
         }
         step::Verdict::Start(_) => {}
+        step::Verdict::HandBack => {
+            decision.fact(run, Fact::StepHandedBack { seq, at: now })?;
+        }
         step::Verdict::Retry(failure, due) => {
             decision.fact(run, Fact::StepFailed { seq, failure, due })?;
         }
@@ -460,6 +466,7 @@ fn hand_out(
                 }
                 activity::Verdict::Ready
                 | activity::Verdict::Beat(_)
+                | activity::Verdict::HandBack
                 | activity::Verdict::Retry(..)
                 | activity::Verdict::Close(..)
                 | activity::Verdict::Stop(..)
@@ -479,6 +486,7 @@ fn hand_out(
                     Ok(())
                 }
                 step::Verdict::Ready
+                | step::Verdict::HandBack
                 | step::Verdict::Retry(..)
                 | step::Verdict::Resolve(_)
                 | step::Verdict::Stop(..)

@@ -520,6 +520,7 @@ fn cancel_activity(
         | activity::Verdict::Beat(_)
         | activity::Verdict::Retry(..)
         | activity::Verdict::Wait(_)
+        | activity::Verdict::HandBack
         | activity::Verdict::Ignore => {}
     }
 }
@@ -549,6 +550,7 @@ fn cancel_step(
         | step::Verdict::Start(_)
         | step::Verdict::Retry(..)
         | step::Verdict::Wait(_)
+        | step::Verdict::HandBack
         | step::Verdict::Ignore => {}
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! ```text
 //!  (asked) --StepScheduled--> Waiting <--StepFailed-- Running
 //!                                |  ----StepStarted-->  |
+//!                                | <--StepHandedBack--- |
 //!                     cancel     |                      | outcome
 //!                                +-----> Resolved <-----+
 //!                                           | next task delivers it
@@ -81,6 +82,8 @@ pub enum Verdict {
     Start(Attempt),
     /// Another attempt follows.
     Retry(Failure, Timestamp),
+    /// The same attempt waits again: nothing came of it, and it is not counted.
+    HandBack,
     /// It has its outcome.
     Resolve(Resolution),
     /// The running attempt should stop.
@@ -161,6 +164,7 @@ impl Step {
         match result {
             AttemptResult::Completed(payload) => Verdict::Resolve(Resolution::Completed(payload)),
             AttemptResult::Canceled(details) => Verdict::Resolve(Resolution::Canceled(details)),
+            AttemptResult::HandedBack => Verdict::HandBack,
             AttemptResult::Failed(failure) => {
                 let circumstances = retry::Circumstances {
                     attempt,
@@ -239,6 +243,8 @@ mod tests {
             Input::Outcome(a1, other, done),
             Input::Outcome(a1, me, failed.clone()),
             Input::Outcome(a2, me, failed),
+            Input::Outcome(a1, me, AttemptResult::HandedBack),
+            Input::Outcome(a1, other, AttemptResult::HandedBack),
             Input::Cancel,
             Input::Recover(me),
             Input::Recover(other),

@@ -50,6 +50,7 @@ fn result() -> impl Strategy<Value = AttemptResult> {
         payload().prop_map(AttemptResult::Completed),
         Just(AttemptResult::Failed(Failure::panic("boom"))),
         Just(AttemptResult::Canceled(None)),
+        Just(AttemptResult::HandedBack),
     ]
 }
 

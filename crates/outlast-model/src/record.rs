@@ -201,6 +201,26 @@ pub enum Fact {
         #[n(1)]
         failure: Failure,
     },
+    /// An attempt was given back by a worker that goes down: the same one waits again.
+    #[n(17)]
+    AttemptHandedBack {
+        /// Which activity.
+        #[n(0)]
+        seq: Seq,
+        /// When.
+        #[n(1)]
+        at: Timestamp,
+    },
+    /// The same, of a step.
+    #[n(18)]
+    StepHandedBack {
+        /// Which step.
+        #[n(0)]
+        seq: Seq,
+        /// When.
+        #[n(1)]
+        at: Timestamp,
+    },
     /// Whoever worked on the run before is shut out.
     #[n(11)]
     EpochRaised {

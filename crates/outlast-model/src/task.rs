@@ -196,6 +196,9 @@ pub enum AttemptResult {
     Failed(Failure),
     /// Because it was asked to stop.
     Canceled(Option<Payload>),
+    /// It did not begin, or stopped because its worker goes down: whoever comes next tries the
+    /// same attempt again, and none of its retry policy is used up.
+    HandedBack,
 }
 
 /// An attempt and how it ended.

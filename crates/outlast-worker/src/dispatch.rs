@@ -196,7 +196,7 @@ impl Dispatcher {
         };
         if stop.reason().is_some() {
             // It was told to before it began.
-            let result = AttemptResult::Canceled(None);
+            let result = as_asked(AttemptResult::Canceled(None), stop);
             return Box::pin(std::future::ready(AttemptOutcome { token, result }));
         }
         match start {
@@ -234,6 +234,7 @@ impl Dispatcher {
             if !matches!(result, AttemptResult::Completed(_)) {
                 ctx.flush();
             }
+            let result = as_asked(result, ctx.stop());
             AttemptOutcome { token, result }
         })
     }
@@ -251,6 +252,7 @@ impl Dispatcher {
         };
         Box::pin(async move {
             let result = until_stopped(&mut attempt, &stop, grace).await;
+            let result = as_asked(result, &stop);
             AttemptOutcome { token, result }
         })
     }
@@ -290,6 +292,15 @@ async fn until_stopped(attempt: &mut Attempt, stop: &Arc<Stop>, grace: Duration)
             .map(|()| AttemptResult::Canceled(None))
     })
     .await
+}
+
+/// An attempt that stopped because its worker goes down is not cancelled: it is tried again, under
+/// its number, by whoever comes next. One that ended in its own way has ended.
+fn as_asked(result: AttemptResult, stop: &Stop) -> AttemptResult {
+    match (result, stop.reason()) {
+        (AttemptResult::Canceled(_), Some(StopReason::Shutdown)) => AttemptResult::HandedBack,
+        (result, _) => result,
+    }
 }
 
 async fn grace_is_over(stop: Arc<Stop>, grace: Duration) {

@@ -69,6 +69,8 @@ fn inputs() -> Vec<Input> {
         Input::Outcome(Attempt(1), ME, failed.clone()),
         Input::Outcome(Attempt(2), ME, failed),
         Input::Outcome(Attempt(1), ME, AttemptResult::Canceled(None)),
+        Input::Outcome(Attempt(1), ME, AttemptResult::HandedBack),
+        Input::Outcome(Attempt(2), OTHER, AttemptResult::HandedBack),
         Input::Heartbeat(Attempt(1), ME, Payload::null()),
         Input::Heartbeat(Attempt(9), ME, Payload::null()),
         Input::Cancel,
@@ -125,6 +127,7 @@ fn short(verdict: &Verdict) -> String {
         Verdict::Ready
         | Verdict::Start(_)
         | Verdict::Beat(_)
+        | Verdict::HandBack
         | Verdict::Stop(..)
         | Verdict::Wait(_)
         | Verdict::Ignore => text,

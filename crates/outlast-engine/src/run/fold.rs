@@ -131,6 +131,7 @@ impl Run {
                 at,
             } => self.attempt_started(*seq, (*attempt, *incarnation), *at),
             Fact::AttemptFailed { seq, failure, due } => self.attempt_failed(*seq, failure, *due),
+            Fact::AttemptHandedBack { seq, at } => self.attempt_handed_back(*seq, *at),
             Fact::Heartbeat { seq, details, at } => self.beat(*seq, details, *at),
             Fact::StepScheduled {
                 seq,
@@ -166,10 +167,12 @@ impl Run {
                 Ok(())
             }
             Fact::StepFailed { seq, due, .. } => {
-                let step = self.step_mut(*seq)?;
-                step.state = waiting_step(step.attempt().next(), *due);
-                self.deadlines.set(Deadline::Step(*seq), Some(*due));
-                Ok(())
+                let next = self.step_mut(*seq)?.attempt().next();
+                self.step_waits(*seq, next, *due)
+            }
+            Fact::StepHandedBack { seq, at } => {
+                let same = self.step_mut(*seq)?.attempt();
+                self.step_waits(*seq, same, *at)
             }
             Fact::StepResolved { seq, outcome } => {
                 self.resolve_step(*seq, outcome)?;
@@ -237,10 +240,12 @@ impl Run {
             Fact::EpochRaised { epoch } => self.epoch = *epoch,
             Fact::AttemptStarted { .. }
             | Fact::AttemptFailed { .. }
+            | Fact::AttemptHandedBack { .. }
             | Fact::Heartbeat { .. }
             | Fact::StepScheduled { .. }
             | Fact::StepStarted { .. }
             | Fact::StepFailed { .. }
+            | Fact::StepHandedBack { .. }
             | Fact::StepResolved { .. }
             | Fact::Inherited { .. }
             | Fact::UpdatesInherited { .. }
@@ -308,6 +313,26 @@ impl Run {
         };
         activity.last_failure = Some(failure.clone());
         activity.waiting_since = due;
+        self.arm_activity(seq);
+        Ok(())
+    }
+
+    fn step_waits(&mut self, seq: Seq, attempt: Attempt, due: Timestamp) -> Result<(), Corrupt> {
+        self.step_mut(seq)?.state = waiting_step(attempt, due);
+        self.deadlines.set(Deadline::Step(seq), Some(due));
+        Ok(())
+    }
+
+    fn attempt_handed_back(&mut self, seq: Seq, at: Timestamp) -> Result<(), Corrupt> {
+        let activity = self.activity_mut(seq, "AttemptHandedBack")?;
+        let activity::State::Running { attempt, .. } = activity.state else {
+            return Err(out_of_place(
+                "AttemptHandedBack",
+                "no attempt of this activity runs",
+            ));
+        };
+        activity.state = activity::State::Waiting { attempt, due: at };
+        activity.waiting_since = at;
         self.arm_activity(seq);
         Ok(())
     }

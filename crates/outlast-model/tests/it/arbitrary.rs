@@ -207,6 +207,7 @@ fn attempt_fact() -> BoxedStrategy<Fact> {
             failure,
             due
         }),
+        (seq(), time()).prop_map(|(seq, at)| Fact::AttemptHandedBack { seq, at }),
         (seq(), payload(), time()).prop_map(|(seq, details, at)| Fact::Heartbeat {
             seq,
             details,
@@ -240,6 +241,7 @@ fn step_fact() -> BoxedStrategy<Fact> {
             failure,
             due
         }),
+        (seq(), time()).prop_map(|(seq, at)| Fact::StepHandedBack { seq, at }),
         (seq(), resolution()).prop_map(|(seq, outcome)| Fact::StepResolved { seq, outcome }),
     ]
     .boxed()

@@ -77,6 +77,8 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::UpdatesInherited { .. } => "UpdatesInherited",
         Fact::Noted { .. } => "Noted",
         Fact::UpdateRejected { .. } => "UpdateRejected",
+        Fact::AttemptHandedBack { .. } => "AttemptHandedBack",
+        Fact::StepHandedBack { .. } => "StepHandedBack",
     }
 }
 
@@ -118,7 +120,7 @@ fn the_samples_leave_no_kind_out() {
         .iter()
         .map(|f| tag(&minicbor::to_vec(f).expect("encodes")))
         .collect();
-    assert_eq!(facts, (0..17).collect::<Vec<u8>>());
+    assert_eq!(facts, (0..19).collect::<Vec<u8>>());
     let posts: Vec<u8> = every_post()
         .iter()
         .map(|p| tag(&minicbor::to_vec(&p.body).expect("encodes")))

@@ -376,5 +376,7 @@ pub(crate) fn every_fact() -> Vec<Fact> {
                 run_id: RunId(7),
             }],
         },
+        Fact::AttemptHandedBack { seq, at },
+        Fact::StepHandedBack { seq, at },
     ]
 }

@@ -396,5 +396,6 @@ fn name_of(result: &AttemptResult) -> &'static str {
         AttemptResult::Completed(_) => "completed",
         AttemptResult::Failed(_) => "failed",
         AttemptResult::Canceled(_) => "canceled",
+        AttemptResult::HandedBack => "handed back",
     }
 }
