@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::event::RunIn;
 use crate::port::{Next, WorkerPort};
 use crate::slices::Slices;
 use crate::watch::Pulse;
@@ -12,7 +13,7 @@ pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slice
     loop {
         match port.next_task(lane) {
             Next::Task(task) => {
-                pulse.begin(task.token, task.run_id);
+                pulse.begin(task.token, RunIn::from(&*task));
                 let done = slices.run(&task, pulse);
                 pulse.end();
                 port.complete_task(lane, task.token, done.answer);

@@ -4,12 +4,14 @@
 //! Reading order: [`port`] (what a backend is), [`handle`] (one that is polled), [`registry`]
 //! (what can be run), [`worker`] (how it starts and stops), [`engine`] (an engine thread),
 //! [`slices`] (one slice), [`watch`] (code that does not come back), [`dispatch`] and [`attempt`]
-//! (activities and steps).
+//! (activities and steps), [`event`] and [`bus`] (what somebody should know, and how they hear it).
 
 pub mod attempt;
+pub mod bus;
 pub mod clock;
 pub mod dispatch;
 pub mod engine;
+pub mod event;
 pub mod handle;
 mod heartbeat;
 pub mod port;
@@ -23,7 +25,9 @@ pub mod watch;
 pub mod worker;
 
 pub use attempt::AttemptCtx;
+pub use bus::{Bus, Events};
 pub use dispatch::Dispatch;
+pub use event::{Severity, WorkerEvent};
 pub use port::{ClientPort, Lane, Next, WorkerPort};
 pub use registry::{ActivityCode, Body, Registry};
 pub use settings::Settings;

@@ -12,6 +12,8 @@ use outlast_model::task::{TaskAnswer, WorkflowTask};
 use outlast_model::{Command, Failure, RunId};
 use outlast_runtime::{ForeignWake, Instance, ReplayChecks, SliceWatch, run_task};
 
+use crate::bus::Bus;
+use crate::event::{EvictCause, RunIn, Severity, WorkerEvent};
 use crate::registry::Registry;
 use crate::settings::Settings;
 use crate::steps::Steps;
@@ -32,11 +34,8 @@ pub struct Slices {
     by_use: BTreeMap<u64, RunId>,
     uses: u64,
     bytes: u64,
-    warn: Warn,
+    bus: Bus,
 }
-
-/// Where warnings of workflow code go.
-pub type Warn = Arc<dyn Fn(&WorkflowTask, &str) + Send + Sync>;
 
 struct Cached {
     instance: Instance,
@@ -67,16 +66,16 @@ impl Slices {
         registry: Arc<Registry>,
         settings: &Settings,
         foreign: ForeignWake,
-        warn: Warn,
+        bus: Bus,
     ) -> Self {
-        Self::with_steps(registry, settings, foreign, warn, Arc::default())
+        Self::with_steps(registry, settings, foreign, bus, Arc::default())
     }
 
     pub(crate) fn with_steps(
         registry: Arc<Registry>,
         settings: &Settings,
         foreign: ForeignWake,
-        warn: Warn,
+        bus: Bus,
         steps: Arc<Steps>,
     ) -> Self {
         Self {
@@ -92,7 +91,7 @@ impl Slices {
             by_use: BTreeMap::new(),
             uses: 0,
             bytes: 0,
-            warn,
+            bus,
         }
     }
 
@@ -109,7 +108,7 @@ impl Slices {
             by_use: BTreeMap::new(),
             uses: 0,
             bytes: 0,
-            warn: self.warn.clone(),
+            bus: self.bus.clone(),
         }
     }
 
@@ -135,8 +134,9 @@ impl Slices {
             run_task(instance, task, &*program, &self.foreign, watch, self.checks);
         let evicted = match instance {
             Some(mut instance) => {
-                for warning in instance.warnings() {
-                    (self.warn)(task, &warning);
+                for text in instance.warnings() {
+                    let run = RunIn::from(task);
+                    self.bus.emit(WorkerEvent::CodeWarning { run, text });
                 }
                 self.keep_steps(task, &instance, &answer);
                 self.put(task, instance)
@@ -154,7 +154,9 @@ impl Slices {
     /// The backend wants a run forgotten: its instance, and the code of its steps. Not before: a
     /// run that wants to end may have to go on.
     pub fn evict(&mut self, run_id: RunId) {
-        drop(self.take(run_id));
+        if self.take(run_id).is_some() {
+            self.tell_eviction(run_id, EvictCause::Asked);
+        }
         self.steps.forget(run_id);
     }
 
@@ -203,6 +205,7 @@ impl Slices {
                 break;
             };
             drop(self.take(oldest));
+            self.tell_eviction(oldest, EvictCause::CacheFull);
             evicted.push(oldest);
         }
         evicted
@@ -235,13 +238,16 @@ impl Slices {
         }
     }
 
+    fn tell_eviction(&self, run_id: RunId, cause: EvictCause) {
+        let event = || WorkerEvent::Evicted { run_id, cause };
+        self.bus.emit_with(Severity::Debug, event);
+    }
+
     /// A run that cannot go on must not do so in silence.
     fn tell_failure(&self, task: &WorkflowTask, answer: &TaskAnswer) {
         if let TaskAnswer::Failed { cause, failure } = answer {
-            (self.warn)(
-                task,
-                &format!("its code cannot go on ({}): {failure}", cause.name()),
-            );
+            let event = WorkerEvent::task_failed(task, *cause, failure.clone());
+            self.bus.emit(event);
         }
     }
 }

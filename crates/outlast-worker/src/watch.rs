@@ -11,12 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use outlast_model::Failure;
 use outlast_model::event::Site;
 use outlast_model::task::TaskToken;
-use outlast_model::{Failure, RunId};
 use outlast_runtime::SliceWatch;
 
+use crate::bus::Bus;
 use crate::clock;
+use crate::event::{RunIn, Severity, Stuck, WorkerEvent};
 use crate::port::{Lane, WorkerPort};
 use crate::settings::Settings;
 
@@ -38,7 +40,7 @@ pub(crate) struct Pulse {
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) token: TaskToken,
-    pub(crate) run_id: RunId,
+    pub(crate) run: RunIn,
     since: Instant,
     poll_since: Option<Instant>,
     branch: String,
@@ -84,10 +86,10 @@ impl Pulse {
         }
     }
 
-    pub(crate) fn begin(&self, token: TaskToken, run_id: RunId) {
+    pub(crate) fn begin(&self, token: TaskToken, run: RunIn) {
         *self.lock() = Some(Running {
             token,
-            run_id,
+            run,
             since: clock::now(),
             poll_since: None,
             branch: String::new(),
@@ -156,8 +158,8 @@ impl SliceWatch for Pulse {
 pub(crate) trait Rescue: Send + Sync {
     /// A spare thread takes the shard over.
     fn take_over(&self, lane: Lane) -> bool;
-    /// Somebody should know.
-    fn report(&self, running: &str);
+    /// Where somebody hears of it.
+    fn bus(&self) -> &Bus;
     /// Threads to look at.
     fn pulses(&self) -> Vec<Arc<Pulse>>;
     /// Whether the worker has stopped.
@@ -202,6 +204,9 @@ fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Se
     let spent = clock::now().duration_since(since);
     if spent > settings.fast_slice && !running.is_slow {
         mark(pulse, running.token, |r| r.is_slow = true);
+        rescue.bus().emit_with(Severity::Debug, || {
+            WorkerEvent::SlowSlice(describe(pulse.lane, &running, spent))
+        });
         port.go_slow(pulse.lane, running.token);
     }
     if spent > settings.fast_slice && !running.is_rescued && rescue.take_over(pulse.lane) {
@@ -209,18 +214,16 @@ fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Se
     }
     if spent > settings.deadlock_warning && !running.is_warned {
         mark(pulse, running.token, |r| r.is_warned = true);
-        rescue.report(&describe(&running, spent));
+        let stuck = describe(pulse.lane, &running, spent);
+        rescue.bus().emit(WorkerEvent::DeadlockWarning(stuck));
     }
     let limit = settings.deadlock_timeout;
     if !limit.is_zero() && spent > limit && !running.is_given_up {
         mark(pulse, running.token, |r| r.is_given_up = true);
-        let text = describe(&running, spent);
-        rescue.report(&text);
-        port.give_up(
-            pulse.lane,
-            running.token,
-            Failure::application("outlast.Stuck", text),
-        );
+        let stuck = describe(pulse.lane, &running, spent);
+        let failure = Failure::application("outlast.Stuck", stuck.to_string());
+        rescue.bus().emit(WorkerEvent::StuckGivenUp(stuck));
+        port.give_up(pulse.lane, running.token, failure);
     }
 }
 
@@ -230,15 +233,12 @@ fn mark(pulse: &Pulse, token: TaskToken, change: impl FnOnce(&mut Running)) {
     }
 }
 
-fn describe(running: &Running, spent: Duration) -> String {
-    let site = running
-        .site
-        .as_ref()
-        .map_or_else(|| "no durable call yet".into(), Site::to_string);
-    format!(
-        "workflow code of run {} has not come back for {} ms: branch {}, last durable call {site}",
-        running.run_id,
-        spent.as_millis(),
-        running.branch,
-    )
+fn describe(lane: Lane, running: &Running, spent: Duration) -> Stuck {
+    Stuck {
+        run: running.run.clone(),
+        branch: running.branch.clone(),
+        site: running.site.clone(),
+        thread: format!("outlast-engine-{} (driver {})", lane.shard, lane.driver),
+        spent,
+    }
 }

@@ -9,18 +9,17 @@ use std::time::Duration;
 use outlast_model::task::{AttemptKind, StopReason};
 use outlast_runtime::ForeignWake;
 
+use crate::bus::Bus;
 use crate::dispatch::{Dispatch, Dispatcher};
 use crate::engine;
+use crate::event::{StopPhase, WorkerEvent};
 use crate::port::{Lane, WorkerPort};
 use crate::registry::Registry;
 use crate::settings::Settings;
-use crate::slices::{Slices, Warn};
+use crate::slices::Slices;
 use crate::slots::Slots;
 use crate::steps::Steps;
 use crate::watch::{Bell, Pulse, Rescue, keep_watch};
-
-/// Where a worker says what somebody should know.
-pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Runs user code for one backend.
 pub struct Worker {
@@ -35,7 +34,7 @@ pub struct Worker {
     bell: Arc<Bell>,
     is_stopped: AtomicBool,
     rescues: AtomicUsize,
-    report: Report,
+    bus: Bus,
 }
 
 impl std::fmt::Debug for Worker {
@@ -52,7 +51,7 @@ impl Worker {
         registry: Registry,
         settings: Settings,
         runtime: tokio::runtime::Handle,
-        report: Report,
+        bus: Bus,
     ) -> Arc<Self> {
         let registry = Arc::new(registry);
         let slots = Arc::new(Slots::new(settings.activity_slots, settings.step_slots));
@@ -76,7 +75,7 @@ impl Worker {
             bell: Arc::new(Bell::default()),
             is_stopped: AtomicBool::new(false),
             rescues: AtomicUsize::new(0),
-            report,
+            bus,
         })
     }
 
@@ -88,6 +87,7 @@ impl Worker {
     /// Starts one engine thread for each shard of the backend, and the watchdog.
     pub fn start(self: &Arc<Self>, port: Arc<dyn WorkerPort>) {
         let port = self.port.get_or_init(|| port).clone();
+        self.bus.emit(WorkerEvent::Starting);
         for shard in 0..port.shards() {
             self.spawn_engine(shard);
         }
@@ -95,6 +95,8 @@ impl Worker {
         self.spawn("outlast-watch", move || {
             keep_watch(&me, &*port, &me.settings, &me.bell);
         });
+        let shards = self.threads().len() - 1;
+        self.bus.emit(WorkerEvent::Started { shards });
     }
 
     /// Takes a slot for an attempt, if one is free.
@@ -117,7 +119,13 @@ impl Worker {
     /// Stops: attempts are told, engine threads leave. Waits for the threads that come back; one
     /// that is stuck in user code is left behind.
     pub fn shutdown(&self, grace: Duration) {
-        self.is_stopped.store(true, Ordering::SeqCst);
+        if self.is_stopped.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.bus.emit(WorkerEvent::Stopping {
+            phase: StopPhase::Cancelling,
+            attempts: self.attempts(),
+        });
         self.dispatcher.stop_all(StopReason::Shutdown);
         if let Some(port) = self.port.get() {
             port.shutdown();
@@ -125,6 +133,7 @@ impl Worker {
         self.bell.ring();
         let threads: Vec<JoinHandle<()>> = std::mem::take(&mut *self.threads());
         let end = crate::clock::now() + grace;
+        let mut left_behind = 0;
         for thread in threads {
             while !thread.is_finished() && crate::clock::now() < end {
                 self.bell.ring();
@@ -133,8 +142,16 @@ impl Worker {
             if thread.is_finished() {
                 // A thread that panicked has already said so.
                 drop(thread.join());
+            } else {
+                left_behind += 1;
             }
         }
+        self.bus.emit(WorkerEvent::Stopped { left_behind });
+    }
+
+    /// Where it says what somebody should know.
+    pub fn bus(&self) -> &Bus {
+        &self.bus
     }
 
     /// Attempts that run now.
@@ -164,21 +181,17 @@ impl Worker {
     fn slices(&self, port: &Arc<dyn WorkerPort>) -> Slices {
         let port = port.clone();
         let foreign: ForeignWake = Arc::new(move |run_id| port.foreign_wake(run_id));
-        let report = self.report.clone();
-        let warn: Warn = Arc::new(move |task, text| {
-            report(&format!(
-                "workflow {} ({}): {text}",
-                task.workflow_id, task.workflow_type
-            ));
-        });
-        let registry = self.registry.clone();
-        Slices::with_steps(registry, &self.settings, foreign, warn, self.steps.clone())
+        let (registry, bus) = (self.registry.clone(), self.bus.clone());
+        Slices::with_steps(registry, &self.settings, foreign, bus, self.steps.clone())
     }
 
     fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) {
         match std::thread::Builder::new().name(name.into()).spawn(body) {
             Ok(thread) => self.threads().push(thread),
-            Err(error) => (self.report)(&format!("thread {name} could not start: {error}")),
+            Err(error) => self.bus.emit(WorkerEvent::ThreadFailed {
+                thread: name.to_owned(),
+                error: error.to_string(),
+            }),
         }
     }
 
@@ -206,11 +219,13 @@ impl Rescue for Arc<Worker> {
         }
         self.rescues.fetch_add(1, Ordering::Relaxed);
         self.spawn_engine(lane.shard);
+        let shard = lane.shard;
+        self.bus.emit(WorkerEvent::ShardTakenOver { shard });
         true
     }
 
-    fn report(&self, text: &str) {
-        (self.report)(text);
+    fn bus(&self) -> &Bus {
+        &self.bus
     }
 
     fn pulses(&self) -> Vec<Arc<Pulse>> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,8 +11,7 @@ use outlast_service::clock::{Clock, SystemClock};
 use outlast_service::outlet::Capabilities;
 use outlast_service::service::{Service, Setup, random};
 use outlast_service::store::Store;
-use outlast_worker::worker::Report;
-use outlast_worker::{ActivityCode, Registry, Settings, Worker};
+use outlast_worker::{ActivityCode, Bus, Registry, Settings, Severity, Worker, WorkerEvent};
 
 use crate::activity::{ActivityCtx, ActivityDef, ActivityFn, ActivityMeta};
 use crate::client::App;
@@ -25,6 +23,9 @@ use crate::failure::IntoFailure;
 use crate::state::{ProvidedBy, States};
 use crate::wire::{Data, Outcome};
 use crate::workflow::{WorkflowDef, WorkflowFn, WorkflowMeta};
+
+/// Where warnings go, as text.
+type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The task queue of everything that names no other.
 pub(crate) const DEFAULT_QUEUE: &str = "default";
@@ -65,6 +66,7 @@ pub struct Builder<L = ()> {
     /// Kind, name and place of every registration, to find two of one name.
     names: Vec<(&'static str, &'static str, String)>,
     settings: Settings,
+    bus: Bus,
     report: Report,
     shards: Option<usize>,
     list: PhantomData<fn() -> L>,
@@ -87,6 +89,7 @@ impl Builder {
             registry: Registry::default(),
             names: Vec::new(),
             settings: Settings::default(),
+            bus: Bus::default(),
             report: Arc::new(print_report),
             shards: None,
             list: PhantomData,
@@ -105,6 +108,7 @@ impl<L: 'static> Builder<L> {
             registry: self.registry,
             names: self.names,
             settings: self.settings,
+            bus: self.bus,
             report: self.report,
             shards: self.shards,
             list: PhantomData,
@@ -178,10 +182,18 @@ impl<L: 'static> Builder<L> {
 
     /// Where warnings go, instead of the standard error stream.
     pub fn report(mut self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.report = Arc::new(move |text| {
-            // It is called on engine threads, which must outlive it.
-            drop(catch_unwind(AssertUnwindSafe(|| report(text))));
-        });
+        self.report = Arc::new(report);
+        self
+    }
+
+    /// Hears what somebody should know, of at least this severity, on the thread where it
+    /// happens: it must come back at once. What takes longer reads [`App::events`].
+    pub fn on_event(
+        self,
+        least: Severity,
+        call: impl Fn(&WorkerEvent) + Send + Sync + 'static,
+    ) -> Self {
+        self.bus.listen(least, call);
         self
     }
 
@@ -241,7 +253,11 @@ impl<L: 'static> Builder<L> {
             activities: self.registry.activities.keys().cloned().collect(),
             queues: BTreeSet::from([QueueName::new(DEFAULT_QUEUE)]),
         };
-        let worker = Worker::new(self.registry, self.settings, runtime, self.report);
+        let report = self.report;
+        self.bus.listen(Severity::Warning, move |event| {
+            report(&format!("{event} [{}]", event.code()));
+        });
+        let worker = Worker::new(self.registry, self.settings, runtime, self.bus);
         let setup = Setup {
             store,
             clock: self.clock.clone(),

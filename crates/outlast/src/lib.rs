@@ -39,6 +39,7 @@ mod guide;
 mod handle;
 mod handlers;
 mod lifecycle;
+mod observe;
 mod on;
 mod outgoing;
 mod patch;
@@ -104,7 +105,8 @@ pub use outlast_model::{
 pub use outlast_runtime::HandlerEnd;
 #[cfg(feature = "sqlite")]
 pub use outlast_service::sqlite::OpenError;
-pub use outlast_worker::Settings;
+pub use outlast_worker::event;
+pub use outlast_worker::{Events, Settings, Severity, WorkerEvent};
 
 #[cfg(feature = "macros")]
 pub use outlast_macros::{Failure, activity, test, workflow};

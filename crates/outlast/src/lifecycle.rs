@@ -31,7 +31,7 @@ impl App {
         }
     }
 
-    fn running(&self) -> Option<&Running> {
+    pub(crate) fn running(&self) -> Option<&Running> {
         self.kept()?.downcast_ref::<Running>()
     }
 }

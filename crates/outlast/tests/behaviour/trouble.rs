@@ -341,3 +341,27 @@ fn warnings_reach_whoever_listens() {
         assert!(lines.contains("this build cannot count"), "{lines}");
     });
 }
+
+#[test]
+fn what_happens_can_be_subscribed_to() {
+    drive(async {
+        let env = TestEnv::new().activity(one).workflow(broken::plain);
+        let app = env.report(|_| ()).start().await;
+        let mut events = app.events(outlast::Severity::Info);
+        let run = app
+            .start(broken::plain, ())
+            .id("a")
+            .await
+            .expect("it starts");
+        let event = events.next().await.expect("the worker is there");
+        let about = run.describe().await.expect("it is known").summary.run_id;
+        assert_eq!(event.run_id(), Some(about), "{event}");
+        assert_eq!(event.severity(), outlast::Severity::Warning, "{event}");
+        app.shutdown().await;
+        let mut codes = Vec::new();
+        while let Some(event) = events.take() {
+            codes.push(event.code());
+        }
+        assert!(codes.ends_with(&["OL-5007", "OL-5008"]), "{codes:?}");
+    });
+}

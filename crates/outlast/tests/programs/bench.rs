@@ -390,7 +390,7 @@ fn slices(wrong: &Arc<Mutex<Option<String>>>) -> Slices {
             let text = format!("a foreign wake of {run}");
             woken.lock().expect("one thread").get_or_insert(text);
         }),
-        Arc::new(|_, _| {}),
+        outlast_worker::Bus::default(),
     )
 }
 

@@ -170,6 +170,6 @@ fn slices(cached_runs: usize) -> Slices {
         Arc::new(registry),
         &settings,
         Arc::new(|_| {}),
-        Arc::new(|_, _| {}),
+        outlast_worker::Bus::default(),
     )
 }
