@@ -14,6 +14,8 @@ pub mod engine;
 pub mod event;
 pub mod handle;
 mod heartbeat;
+pub mod owner;
+pub mod polled;
 pub mod port;
 pub mod registry;
 pub mod settings;
