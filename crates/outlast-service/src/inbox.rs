@@ -31,6 +31,8 @@ struct State {
     /// flag: while a shard is taken over two threads listen, and one must not take the other's
     /// bell away.
     rung: u64,
+    /// Only what this process itself has to say is taken.
+    is_shut: bool,
     /// Nobody takes mail any more.
     is_closed: bool,
 }
@@ -40,7 +42,7 @@ impl Inbox {
     /// answer.
     pub fn put(&self, mail: Mail) {
         let mut state = self.lock();
-        if state.is_closed {
+        if state.is_closed || (state.is_shut && mail.is_from_outside()) {
             drop(state);
             return drop(mail);
         }
@@ -61,6 +63,14 @@ impl Inbox {
         let mail = std::mem::take(&mut state.mail);
         drop(state);
         drop(mail);
+    }
+
+    /// Takes no more mail from outside; what is there, and what attempts say, is still taken.
+    pub fn shut(&self) {
+        let mut state = self.lock();
+        state.is_shut = true;
+        state.rung += 1;
+        self.wake(state);
     }
 
     /// Makes the engine thread look.

@@ -90,6 +90,22 @@ pub enum Mail {
     Look,
 }
 
+impl Mail {
+    /// Whether a caller sent it, or another run whose post is kept anyway: both can come again.
+    pub(crate) fn is_from_outside(&self) -> bool {
+        match self {
+            Self::Start { .. }
+            | Self::Message { .. }
+            | Self::Update { .. }
+            | Self::Query { .. }
+            | Self::Post { .. }
+            | Self::Wait { .. }
+            | Self::Describe { .. } => true,
+            Self::Outcomes(_) | Self::Heartbeat(..) | Self::ForeignWake(_) | Self::Look => false,
+        }
+    }
+}
+
 impl std::fmt::Debug for Mail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

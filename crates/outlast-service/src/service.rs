@@ -171,6 +171,8 @@ impl Service {
             if seat.driver != driver {
                 return Next::Replaced;
             }
+            let is_stopping = self.is_stopping.load(Ordering::Acquire);
+            let was_settled = is_stopping && self.queue.is_settled();
             let now = self.clock.now();
             let heard = seat.take_mail(&cell.inbox, now, &*self.store);
             if seat.shard.batched() >= HAND_OVER
@@ -179,8 +181,7 @@ impl Service {
                 self.hand_over(shard, batch, seat);
                 continue;
             }
-            let is_stopping = self.is_stopping.load(Ordering::Acquire);
-            if !is_stopping && let Some(turn) = seat.shard.next(now, &*self.store) {
+            if let Some(turn) = seat.shard.next(now, &*self.store) {
                 return Next::Turn(turn);
             }
             if let Some(batch) = seat.shard.take_batch() {
@@ -188,7 +189,13 @@ impl Service {
                 continue;
             }
             if is_stopping {
-                return Next::Shutdown;
+                drop(seat);
+                if was_settled {
+                    return Next::Shutdown;
+                }
+                // What is released now may come back as mail: look once more.
+                self.queue.settle();
+                continue;
             }
             let lull = seat.shard.lull();
             let is_waiting = seat.shard.is_waiting_for_disk();
@@ -298,12 +305,22 @@ impl Service {
         }
     }
 
-    /// No new work is handed out; engine threads are told to leave.
+    /// No slice and no attempt is handed out any more. What comes in (answers, outcomes, what
+    /// is handed back, messages) is still applied and made durable: the next process goes on.
+    pub fn drain(&self) {
+        for cell in &self.cells {
+            cell.seat().shard.drain();
+            cell.inbox.ring();
+        }
+    }
+
+    /// Takes nothing more: engine threads keep what is there and leave.
     pub fn shutdown(&self) {
+        self.drain();
         self.is_stopping.store(true, Ordering::Release);
         self.stop.1.notify_all();
         for cell in &self.cells {
-            cell.inbox.ring();
+            cell.inbox.shut();
         }
     }
 

@@ -159,6 +159,8 @@ pub struct Shard {
     pause_until: Option<Timestamp>,
     /// Counts how often it started over: batches of an earlier life are void.
     generation: u64,
+    /// What comes in is kept, nothing goes out: no slice, no attempt.
+    is_draining: bool,
 }
 
 impl Shard {
@@ -188,6 +190,7 @@ impl Shard {
             waiters: 0,
             pause_until: None,
             generation: 0,
+            is_draining: false,
         };
         let arming = if boot.was_clean {
             Arming::Unneeded
@@ -219,6 +222,11 @@ impl Shard {
         self.durable.clone()
     }
 
+    /// From here on it keeps what comes in and hands nothing out: the process goes down.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
     /// The next thing for an engine thread to do, if there is any.
     pub fn next(&mut self, now: Timestamp, store: &dyn Store) -> Option<Turn> {
         if self.is_paused(now) {
@@ -234,7 +242,7 @@ impl Shard {
                 return Some(Turn::Evict(run_id));
             }
             let is_their_turn = !self.closed_queries.had_turn || self.ready.is_empty();
-            if is_their_turn && let Some(task) = self.ask_closed(now, store) {
+            if is_their_turn && !self.is_draining && let Some(task) = self.ask_closed(now, store) {
                 self.closed_queries.had_turn = true;
                 return Some(Turn::Task(Box::new(task)));
             }

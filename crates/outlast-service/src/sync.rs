@@ -7,7 +7,7 @@ pub(crate) use std::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize},
 };
 #[cfg(not(shuttle))]
-pub(crate) use std::thread::{Builder, JoinHandle};
+pub(crate) use std::thread::{Builder, JoinHandle, yield_now};
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{
@@ -15,4 +15,4 @@ pub(crate) use shuttle::sync::{
     atomic::{AtomicBool, AtomicU64, AtomicUsize},
 };
 #[cfg(shuttle)]
-pub(crate) use shuttle::thread::{Builder, JoinHandle};
+pub(crate) use shuttle::thread::{Builder, JoinHandle, yield_now};

@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::batch::Batch;
-use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, yield_now};
 
 /// A batch and the shard it came from.
 #[derive(Debug)]
@@ -96,6 +96,20 @@ impl Queue {
     /// So many batches are settled.
     pub(crate) fn done(&self, batches: usize) {
         self.outstanding.fetch_sub(batches, Ordering::AcqRel);
+    }
+
+    /// Whether everything handed over has been released or refused.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.outstanding.load(Ordering::Acquire) == 0
+    }
+
+    /// Waits until it is. For the end of a shard: nothing is handed over meanwhile.
+    pub(crate) fn settle(&self) {
+        while !self.is_settled() {
+            // Whoever commits holds it until it is done.
+            drop(self.commit_lock());
+            yield_now();
+        }
     }
 
     pub(crate) fn stop(&self) {

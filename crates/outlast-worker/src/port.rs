@@ -73,7 +73,11 @@ pub trait WorkerPort: Send + Sync {
     /// A running attempt reports; throttled by the caller.
     fn heartbeat(&self, token: AttemptToken, details: Payload);
 
-    /// Stops: no new work is handed out, parked calls return, what is decided is made durable.
+    /// Hands out no new work. Answers, outcomes and what is handed back are still taken and
+    /// made durable.
+    fn drain(&self);
+
+    /// Stops: parked calls return when everything that was taken is durable.
     fn shutdown(&self);
 }
 

@@ -141,6 +141,10 @@ impl WorkerPort for Embedded {
         self.service.heartbeat(token, details);
     }
 
+    fn drain(&self) {
+        self.service.drain();
+    }
+
     fn shutdown(&self) {
         self.service.shutdown();
     }

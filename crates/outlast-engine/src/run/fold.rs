@@ -157,15 +157,7 @@ impl Run {
                 seq,
                 attempt,
                 incarnation,
-            } => {
-                let (attempt, incarnation) = (*attempt, *incarnation);
-                self.step_mut(*seq)?.state = step::State::Running {
-                    attempt,
-                    incarnation,
-                };
-                self.deadlines.set(Deadline::Step(*seq), None);
-                Ok(())
-            }
+            } => self.step_started(*seq, *attempt, *incarnation),
             Fact::StepFailed { seq, due, .. } => {
                 let next = self.step_mut(*seq)?.attempt().next();
                 self.step_waits(*seq, next, *due)
@@ -314,6 +306,20 @@ impl Run {
         activity.last_failure = Some(failure.clone());
         activity.waiting_since = due;
         self.arm_activity(seq);
+        Ok(())
+    }
+
+    fn step_started(
+        &mut self,
+        seq: Seq,
+        attempt: Attempt,
+        incarnation: Incarnation,
+    ) -> Result<(), Corrupt> {
+        self.step_mut(seq)?.state = step::State::Running {
+            attempt,
+            incarnation,
+        };
+        self.deadlines.set(Deadline::Step(seq), None);
         Ok(())
     }
 

@@ -27,7 +27,8 @@ impl Shard {
                 // Its code comes with the instance; see `hand_out_steps`.
                 continue;
             }
-            if self.queue_of(kind).is_empty() && self.parts.outlet.take_slot(kind) {
+            let is_first = self.queue_of(kind).is_empty() && !self.is_draining;
+            if is_first && self.parts.outlet.take_slot(kind) {
                 self.hand_out_one(entry, kind, seq, now);
             } else {
                 entry.waiting_attempts += 1;
@@ -55,6 +56,9 @@ impl Shard {
 
     /// Slots became free: those who wait get them, first come first served.
     pub(super) fn feed_slots(&mut self, now: Timestamp) {
+        if self.is_draining {
+            return;
+        }
         for kind in [AttemptKind::Activity, AttemptKind::Step] {
             while let Some((no, seq)) = self.queue_of(kind).front().copied() {
                 let is_wanted = self.wants_slot(no, kind, seq);

@@ -32,6 +32,11 @@ impl Shard {
         now: Timestamp,
         store: &dyn Store,
     ) -> Option<WorkflowTask> {
+        if self.is_draining {
+            // The next process will run it.
+            self.seal(entry, now);
+            return None;
+        }
         let run = entry.run.as_ref()?;
         let is_task = wants_task(run, now) && self.has_type(run);
         // Code that cannot go on comes back with its task, when that is tried again.

@@ -66,7 +66,8 @@ impl Shard {
         // Questions that have waited go before new mail, not before what the code must still see:
         // they are about a state that has settled.
         let is_at_rest = entry.run.as_ref().is_some_and(|run| !wants_task(run, now));
-        if entry.patient > 0 && entry.is_cached && is_at_rest && !entry.queries.is_empty() {
+        let is_asked = entry.patient > 0 && !entry.queries.is_empty() && !self.is_draining;
+        if is_asked && entry.is_cached && is_at_rest {
             return self.ask(entry, None, now);
         }
         // Code that waited for the disk runs before new mail moves the disk out of its reach
@@ -237,6 +238,7 @@ impl Shard {
             return false;
         };
         entry.slice.is_none()
+            && !self.is_draining
             && entry.arming == Arming::Unneeded
             && (entry.is_cached || !run.has_history())
             && self.has_type(run)
