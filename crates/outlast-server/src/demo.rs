@@ -55,5 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Stop> {
     }
     let path = args.db.clone().unwrap_or_else(|| PathBuf::from(FILE));
     let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(serve::serve(&path, args.runs, args.fail))
+    let served = runtime.block_on(serve::serve(&path, args.runs, args.fail));
+    // Whatever did not end in time must not hold up the process.
+    runtime.shutdown_background();
+    served
 }

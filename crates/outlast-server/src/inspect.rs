@@ -47,7 +47,9 @@ impl Place {
             Stop::NotFound(text) => Stop::NotFound(format!(
                 "{text}; `outlast demo` makes one, --db FILE names another"
             )),
-            other @ (Stop::Failure(_) | Stop::Usage(_) | Stop::Refused(_)) => other,
+            other @ (Stop::Failure(_) | Stop::Usage(_) | Stop::Refused(_) | Stop::Forced(_)) => {
+                other
+            }
         })
     }
 

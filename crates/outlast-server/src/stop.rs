@@ -1,11 +1,12 @@
 //! Why a command ends without success: one variant per exit code, so that scripts can tell.
 //!
-//! 0 ok, 1 failure, 2 usage, 3 a run failed, 4 not found, 5 timeout, 6 refused. Codes 3 and 5
-//! belong to commands that wait for runs.
+//! 0 ok, 1 failure, 2 usage, 3 a run failed, 4 not found, 5 timeout, 6 refused, 7 stopped by a
+//! third signal. Codes 3 and 5 belong to commands that wait for runs.
 
 use std::fmt;
 use std::process::ExitCode;
 
+use outlast::Stopped;
 use outlast_model::Refusal;
 use outlast_service::sqlite::OpenError;
 
@@ -20,6 +21,8 @@ pub(crate) enum Stop {
     NotFound(String),
     /// It is there, and somebody else has it.
     Refused(String),
+    /// The user asked three times to stop.
+    Forced(String),
 }
 
 impl Stop {
@@ -29,6 +32,19 @@ impl Stop {
             Self::Usage(_) => 2,
             Self::NotFound(_) => 4,
             Self::Refused(_) => 6,
+            Self::Forced(_) => 7,
+        })
+    }
+
+    /// An application that stopped in order is fine; else what is left is named.
+    pub(crate) fn if_left(stopped: Stopped) -> Result<(), Self> {
+        let is_forced = stopped.is_forced;
+        stopped.into_result().map_err(|error| {
+            if is_forced {
+                Self::Forced(error.to_string())
+            } else {
+                Self::Failure(error.to_string())
+            }
         })
     }
 }
@@ -39,7 +55,8 @@ impl fmt::Display for Stop {
             Self::Failure(text)
             | Self::Usage(text)
             | Self::NotFound(text)
-            | Self::Refused(text) => f.write_str(text),
+            | Self::Refused(text)
+            | Self::Forced(text) => f.write_str(text),
         }
     }
 }

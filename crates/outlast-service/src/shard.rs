@@ -242,7 +242,10 @@ impl Shard {
                 return Some(Turn::Evict(run_id));
             }
             let is_their_turn = !self.closed_queries.had_turn || self.ready.is_empty();
-            if is_their_turn && !self.is_draining && let Some(task) = self.ask_closed(now, store) {
+            if is_their_turn
+                && !self.is_draining
+                && let Some(task) = self.ask_closed(now, store)
+            {
                 self.closed_queries.had_turn = true;
                 return Some(Turn::Task(Box::new(task)));
             }

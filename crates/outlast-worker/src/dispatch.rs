@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use outlast_model::Failure;
 use outlast_model::failure::type_name;
 use outlast_model::task::{
-    ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
+    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
 use tokio::task::{JoinError, JoinHandle};
 
@@ -51,6 +52,20 @@ enum Start {
     Step(StepTask, Arc<Stop>),
 }
 
+impl Start {
+    fn token(&self) -> AttemptToken {
+        match self {
+            Self::Activity(task, _) => task.token,
+            Self::Step(task, _) => task.token,
+        }
+    }
+
+    fn handed_back(&self) -> AttemptOutcome {
+        let (token, result) = (self.token(), AttemptResult::HandedBack);
+        AttemptOutcome { token, result }
+    }
+}
+
 type Outcome = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 
 /// Starts and stops attempts.
@@ -61,6 +76,8 @@ pub(crate) struct Dispatcher {
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) abort_after: Duration,
     running: Mutex<BTreeMap<AttemptToken, Arc<Stop>>>,
+    /// The worker goes down: what has not begun is handed back.
+    is_draining: AtomicBool,
 }
 
 impl Dispatcher {
@@ -79,7 +96,25 @@ impl Dispatcher {
             runtime,
             abort_after,
             running,
+            is_draining: AtomicBool::new(false),
         }
+    }
+
+    /// From here on nothing begins.
+    pub(crate) fn drain(&self) {
+        self.is_draining.store(true, Ordering::Release);
+    }
+
+    /// What runs, for people.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let name = |token: &AttemptToken| {
+            let kind = match token.kind {
+                AttemptKind::Activity => "activity",
+                AttemptKind::Step => "step",
+            };
+            format!("attempt {} of {kind} {}", token.attempt, token.seq)
+        };
+        self.running().keys().map(name).collect()
     }
 
     /// Takes what became durable.
@@ -88,6 +123,12 @@ impl Dispatcher {
         let mut starts = self.announce(work, &mut stops);
         for (token, reason) in stops {
             self.stop(token, reason);
+        }
+        if self.is_draining.load(Ordering::Acquire) && !starts.is_empty() {
+            // At once, on this thread: whoever waits for the last commit hears of it.
+            let unbegun: Vec<AttemptOutcome> = starts.iter().map(Start::handed_back).collect();
+            self.ended(&unbegun);
+            return port.complete_attempts(unbegun);
         }
         while !starts.is_empty() {
             let rest = starts.split_off(starts.len().min(CHUNK));
@@ -194,6 +235,9 @@ impl Dispatcher {
             Start::Activity(task, stop) => (task.token, stop),
             Start::Step(task, stop) => (task.token, stop),
         };
+        if self.is_draining.load(Ordering::Acquire) {
+            return Box::pin(std::future::ready(start.handed_back()));
+        }
         if stop.reason().is_some() {
             // It was told to before it began.
             let result = as_asked(AttemptResult::Canceled(None), stop);

@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::event::RunIn;
+use crate::bus::Bus;
+use crate::event::{RunIn, WorkerEvent};
 use crate::port::{Next, WorkerPort};
 use crate::slices::Slices;
 use crate::watch::Pulse;
 
 /// Works until the shard is taken over or the backend shuts down.
-pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slices) {
+pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slices, bus: &Bus) {
     let lane = pulse.lane;
     loop {
         match port.next_task(lane) {
             Next::Task(task) => {
                 pulse.begin(task.token, RunIn::from(&*task));
                 let done = slices.run(&task, pulse);
-                pulse.end();
+                if let Some(stuck) = pulse.end() {
+                    bus.emit(WorkerEvent::ThreadReturned(stuck));
+                }
                 port.complete_task(lane, task.token, done.answer);
                 for run_id in done.evicted {
                     port.evicted(lane, run_id);

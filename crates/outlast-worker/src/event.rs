@@ -185,8 +185,8 @@ pub enum WorkerEvent {
     },
     /// The worker is down.
     Stopped {
-        /// Threads that are still inside user code.
-        left_behind: usize,
+        /// What is still inside user code, by name.
+        left_behind: Vec<String>,
     },
     /// A slice takes long and went over to the slow path.
     SlowSlice(Stuck),
@@ -341,7 +341,7 @@ impl WorkerEvent {
             | Self::ThreadReturned(_)
             | Self::ZombieEnded { .. }
             | Self::BackendBack { .. } => Severity::Info,
-            Self::Stopped { left_behind: 0 } => Severity::Info,
+            Self::Stopped { left_behind } if left_behind.is_empty() => Severity::Info,
             Self::Stopped { .. }
             | Self::QueueRecycled { .. }
             | Self::DeadlockWarning(_)

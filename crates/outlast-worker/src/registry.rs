@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlast_model::task::AttemptResult;
 use outlast_model::{ActivityType, Payload, WorkflowType};
@@ -38,6 +39,9 @@ pub struct Registry {
     pub workflows: BTreeMap<WorkflowType, Arc<dyn Program + Send + Sync>>,
     /// Activity code.
     pub activities: BTreeMap<ActivityType, ActivityCode>,
+    /// How long one poll of a workflow may take, where that is not as in the settings; zero: for
+    /// ever.
+    pub patience: BTreeMap<WorkflowType, Duration>,
 }
 
 impl std::fmt::Debug for Registry {

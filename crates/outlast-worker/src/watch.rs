@@ -66,6 +66,13 @@ impl Bell {
             thread.unpark();
         }
     }
+
+    /// Rings also for a watchdog that only pauses.
+    pub(crate) fn ring_always(&self) {
+        if let Some(thread) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
+            thread.unpark();
+        }
+    }
 }
 
 impl Pulse {
@@ -103,9 +110,20 @@ impl Pulse {
         self.watchdog.ring();
     }
 
-    pub(crate) fn end(&self) {
-        *self.lock() = None;
+    /// The slice is over. Says so if it had been given up.
+    pub(crate) fn end(&self) -> Option<Stuck> {
+        let running = self.lock().take();
         self.beats.fetch_add(1, Ordering::SeqCst);
+        let late = running.filter(|running| running.is_given_up)?;
+        let spent = clock::now().duration_since(late.since);
+        Some(describe(self.lane, &late, spent))
+    }
+
+    /// The slice under way, as somebody who waits for it would tell it.
+    pub(crate) fn stuck(&self) -> Option<Stuck> {
+        let running = self.lock().clone()?;
+        let spent = clock::now().duration_since(running.since);
+        Some(describe(self.lane, &running, spent))
     }
 
     /// Whether its slice was given up: the thread is abandoned and no longer counts.
@@ -115,7 +133,7 @@ impl Pulse {
             .is_some_and(|running| running.is_given_up)
     }
 
-    fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.beats.load(Ordering::SeqCst) % 2 == 1
     }
 
@@ -162,6 +180,8 @@ pub(crate) trait Rescue: Send + Sync {
     fn bus(&self) -> &Bus;
     /// Threads to look at.
     fn pulses(&self) -> Vec<Arc<Pulse>>;
+    /// How long a poll of this run may take; zero: for ever.
+    fn patience(&self, run: &RunIn) -> Duration;
     /// Whether the worker has stopped.
     fn is_stopped(&self) -> bool;
 }
@@ -180,7 +200,7 @@ pub(crate) fn keep_watch(
             look(pulse, rescue, port, settings);
         }
         if pulses.iter().any(|p| p.is_running()) {
-            std::thread::sleep(LOOK);
+            std::thread::park_timeout(LOOK);
             continue;
         }
         // Say that we sleep, then look once more: a slice may have begun in between.
@@ -190,7 +210,7 @@ pub(crate) fn keep_watch(
         }
         bell.is_asleep.store(false, Ordering::SeqCst);
         // Slices usually end at once: look again only after a while.
-        std::thread::sleep(LOOK);
+        std::thread::park_timeout(LOOK);
     }
 }
 
@@ -217,7 +237,7 @@ fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Se
         let stuck = describe(pulse.lane, &running, spent);
         rescue.bus().emit(WorkerEvent::DeadlockWarning(stuck));
     }
-    let limit = settings.deadlock_timeout;
+    let limit = rescue.patience(&running.run);
     if !limit.is_zero() && spent > limit && !running.is_given_up {
         mark(pulse, running.token, |r| r.is_given_up = true);
         let stuck = describe(pulse.lane, &running, spent);

@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use outlast_model::task::{AttemptKind, StopReason};
+use outlast_model::task::AttemptKind;
 use outlast_runtime::ForeignWake;
 
 use crate::bus::Bus;
 use crate::dispatch::{Dispatch, Dispatcher};
 use crate::engine;
-use crate::event::{StopPhase, WorkerEvent};
+use crate::event::{RunIn, WorkerEvent};
 use crate::port::{Lane, WorkerPort};
 use crate::registry::Registry;
 use crate::settings::Settings;
+use crate::shutdown::Ending;
 use crate::slices::Slices;
 use crate::slots::Slots;
 use crate::steps::Steps;
@@ -24,14 +25,17 @@ use crate::watch::{Bell, Pulse, Rescue, keep_watch};
 /// Runs user code for one backend.
 pub struct Worker {
     registry: Arc<Registry>,
-    settings: Settings,
+    pub(crate) settings: Settings,
     slots: Arc<Slots>,
     steps: Arc<Steps>,
-    dispatcher: Arc<Dispatcher>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
     port: OnceLock<Arc<dyn WorkerPort>>,
     pulses: Mutex<Vec<Arc<Pulse>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Engine threads, also those that were replaced or given up.
+    engines: Mutex<Vec<JoinHandle<()>>>,
+    watchdog: Mutex<Option<JoinHandle<()>>>,
     bell: Arc<Bell>,
+    pub(crate) ending: Ending,
     is_stopped: AtomicBool,
     rescues: AtomicUsize,
     bus: Bus,
@@ -71,8 +75,10 @@ impl Worker {
             dispatcher,
             port: OnceLock::new(),
             pulses: Mutex::new(Vec::new()),
-            threads: Mutex::new(Vec::new()),
+            engines: Mutex::new(Vec::new()),
+            watchdog: Mutex::new(None),
             bell: Arc::new(Bell::default()),
+            ending: Ending::default(),
             is_stopped: AtomicBool::new(false),
             rescues: AtomicUsize::new(0),
             bus,
@@ -92,10 +98,10 @@ impl Worker {
             self.spawn_engine(shard);
         }
         let me = self.clone();
-        self.spawn("outlast-watch", move || {
+        *lock(&self.watchdog) = self.spawn("outlast-watch", move || {
             keep_watch(&me, &*port, &me.settings, &me.bell);
         });
-        let shards = self.threads().len() - 1;
+        let shards = lock(&self.engines).len();
         self.bus.emit(WorkerEvent::Started { shards });
     }
 
@@ -116,39 +122,6 @@ impl Worker {
         }
     }
 
-    /// Stops: attempts are told, engine threads leave. Waits for the threads that come back; one
-    /// that is stuck in user code is left behind.
-    pub fn shutdown(&self, grace: Duration) {
-        if self.is_stopped.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        self.bus.emit(WorkerEvent::Stopping {
-            phase: StopPhase::Cancelling,
-            attempts: self.attempts(),
-        });
-        self.dispatcher.stop_all(StopReason::Shutdown);
-        if let Some(port) = self.port.get() {
-            port.shutdown();
-        }
-        self.bell.ring();
-        let threads: Vec<JoinHandle<()>> = std::mem::take(&mut *self.threads());
-        let end = crate::clock::now() + grace;
-        let mut left_behind = 0;
-        for thread in threads {
-            while !thread.is_finished() && crate::clock::now() < end {
-                self.bell.ring();
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            if thread.is_finished() {
-                // A thread that panicked has already said so.
-                drop(thread.join());
-            } else {
-                left_behind += 1;
-            }
-        }
-        self.bus.emit(WorkerEvent::Stopped { left_behind });
-    }
-
     /// Where it says what somebody should know.
     pub fn bus(&self) -> &Bus {
         &self.bus
@@ -164,7 +137,7 @@ impl Worker {
             return;
         };
         let me = self.clone();
-        self.spawn(&format!("outlast-engine-{shard}"), move || {
+        let engine = self.spawn(&format!("outlast-engine-{shard}"), move || {
             let lane = port.drive(shard);
             let pulse = Arc::new(Pulse::new(
                 lane,
@@ -173,9 +146,10 @@ impl Worker {
                 me.bell.clone(),
             ));
             me.pulses_mut().push(pulse.clone());
-            engine::drive(&port, &pulse, me.slices(&port));
+            engine::drive(&port, &pulse, me.slices(&port), &me.bus);
             me.pulses_mut().retain(|p| !Arc::ptr_eq(p, &pulse));
         });
+        lock(&self.engines).extend(engine);
     }
 
     fn slices(&self, port: &Arc<dyn WorkerPort>) -> Slices {
@@ -185,23 +159,84 @@ impl Worker {
         Slices::with_steps(registry, &self.settings, foreign, bus, self.steps.clone())
     }
 
-    fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) {
-        match std::thread::Builder::new().name(name.into()).spawn(body) {
-            Ok(thread) => self.threads().push(thread),
-            Err(error) => self.bus.emit(WorkerEvent::ThreadFailed {
-                thread: name.to_owned(),
-                error: error.to_string(),
-            }),
-        }
-    }
-
-    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+        let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
+        spawned
+            .inspect_err(|error| {
+                self.bus.emit(WorkerEvent::ThreadFailed {
+                    thread: name.to_owned(),
+                    error: error.to_string(),
+                });
+            })
+            .ok()
     }
 
     fn pulses_mut(&self) -> MutexGuard<'_, Vec<Arc<Pulse>>> {
-        self.pulses.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pulses)
     }
+}
+
+/// What its end needs, in the order of [`Phase`](crate::shutdown::Phase).
+impl Worker {
+    /// Nothing new: first the backend, so that nothing is claimed that would be handed back.
+    pub(crate) fn stop_polling(&self) {
+        if let Some(port) = self.port.get() {
+            port.drain();
+        }
+        self.dispatcher.drain();
+    }
+
+    /// Whether no workflow code runs, but for what was given up.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let pulses = self.pulses_mut();
+        pulses.iter().all(|p| !p.is_running() || p.is_given_up())
+    }
+
+    /// Engine threads keep what was said to them and leave.
+    pub(crate) fn leave(&self) {
+        if let Some(port) = self.port.get() {
+            port.shutdown();
+        }
+    }
+
+    /// Whether all engine threads have left, with their instances. One does not wait for itself.
+    pub(crate) fn is_deserted(&self) -> bool {
+        let me = std::thread::current().id();
+        let engines = lock(&self.engines);
+        engines
+            .iter()
+            .all(|e| e.is_finished() || e.thread().id() == me)
+    }
+
+    /// Nobody is watched any more. Names what is still in user code.
+    pub(crate) fn dismiss(&self) -> Vec<String> {
+        let mut left = self.dispatcher.names();
+        let stuck = self
+            .pulses_mut()
+            .iter()
+            .filter_map(|p| p.stuck())
+            .collect::<Vec<_>>();
+        left.extend(stuck.iter().map(ToString::to_string));
+        for engine in std::mem::take(&mut *lock(&self.engines)) {
+            if engine.is_finished() {
+                // A thread that panicked has already said so.
+                drop(engine.join());
+            } else if stuck.is_empty() {
+                let name = engine.thread().name().unwrap_or_default();
+                left.push(format!("thread {name}, which drops instances"));
+            }
+        }
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.bell.ring_always();
+        if let Some(watchdog) = lock(&self.watchdog).take() {
+            drop(watchdog.join());
+        }
+        left
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The watchdog's view of a worker, with the `Arc` that a new thread needs.
@@ -213,8 +248,9 @@ impl Rescue for Arc<Worker> {
             // A newer thread drives this shard already.
             return true;
         }
-        let busy = mine().filter(|p| !p.is_given_up()).count();
-        if busy > self.settings.spare_threads {
+        let busy = pulses.iter().filter(|p| !p.is_given_up()).count();
+        let shards = self.port.get().map_or(0, |port| port.shards());
+        if busy >= shards + self.settings.spare_threads {
             return false;
         }
         self.rescues.fetch_add(1, Ordering::Relaxed);
@@ -226,6 +262,11 @@ impl Rescue for Arc<Worker> {
 
     fn bus(&self) -> &Bus {
         &self.bus
+    }
+
+    fn patience(&self, run: &RunIn) -> Duration {
+        let own = self.registry.patience.get(&run.workflow_type);
+        own.copied().unwrap_or(self.settings.deadlock_timeout)
     }
 
     fn pulses(&self) -> Vec<Arc<Pulse>> {

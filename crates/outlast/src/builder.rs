@@ -5,6 +5,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlast_model::{ActivityType, QueueName, RunId, WorkflowType};
 use outlast_service::clock::{Clock, SystemClock};
@@ -20,6 +21,7 @@ use crate::embedded::{Door, Embedded, Running};
 use crate::erase::{AnyProgram, activity_code, closure_code, closure_program, workflow_program};
 use crate::error::{Error, Result};
 use crate::failure::IntoFailure;
+use crate::signals::ShutdownSignal;
 use crate::state::{ProvidedBy, States};
 use crate::wire::{Data, Outcome};
 use crate::workflow::{WorkflowDef, WorkflowFn, WorkflowMeta};
@@ -203,6 +205,20 @@ impl<L: 'static> Builder<L> {
         self
     }
 
+    /// How long one poll of this workflow may take before it counts as stuck; zero: for ever.
+    /// Others have the setting `deadlock_timeout`.
+    pub fn patience<W: WorkflowFn<K>, K>(mut self, workflow: W, limit: Duration) -> Self {
+        let name = WorkflowType::new(workflow.name());
+        self.registry.patience.insert(name, limit);
+        self
+    }
+
+    /// Its end does not wait for attempts to finish: for tests.
+    pub(crate) fn in_a_hurry(mut self) -> Self {
+        self.settings.shutdown_grace = Duration::ZERO;
+        self
+    }
+
     pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
@@ -235,15 +251,16 @@ impl<L: 'static> Builder<L> {
         started.map_err(|e| Error::msg(e.to_string()))?
     }
 
-    /// Starts the application and serves until the process is asked to stop.
+    /// Starts the application and serves until the process is asked to stop, then stops in order.
+    /// Asked again, it does not wait for attempts to finish; asked a third time, it returns.
     ///
     /// # Errors
-    /// As [`start`](Builder::start).
+    /// As [`start`](Builder::start), and when something did not end: the error names it.
     pub async fn run(self) -> Result<()> {
+        let mut signal = ShutdownSignal::listen()?;
         let app = self.start().await?;
-        crate::signals::asked_to_stop().await;
-        app.shutdown().await;
-        Ok(())
+        signal.recv().await;
+        app.shutdown_with(&mut signal).await.into_result()
     }
 
     fn assemble(self, runtime: tokio::runtime::Handle) -> Result<App> {
@@ -270,7 +287,7 @@ impl<L: 'static> Builder<L> {
         worker.start(embedded.clone());
         let clock = self.clock;
         let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
-        let running = Arc::new(Running { service, worker });
+        let running = Arc::new(Running::new(service, worker));
         Ok(App::new(
             embedded,
             ids,

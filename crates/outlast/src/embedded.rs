@@ -2,8 +2,7 @@
 //!
 //! This is the only place where the two meet; neither learns of the other.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock, Weak};
 
 use outlast_engine::Effect;
 use outlast_model::event::UpdateRequest;
@@ -18,10 +17,7 @@ use outlast_service::outlet::Outlet;
 use outlast_service::service::{self, Service};
 use outlast_service::shard::Turn;
 use outlast_worker::port::{Answer, ClientPort, Lane, Next, WorkerPort};
-use outlast_worker::{Dispatch, Worker};
-
-/// How long a stopping application waits for its engine threads.
-const GRACE: Duration = Duration::from_secs(10);
+use outlast_worker::{Dispatch, Pace, Worker};
 
 /// Service and worker of one process.
 pub(crate) struct Embedded {
@@ -38,20 +34,43 @@ impl Embedded {
 pub(crate) struct Running {
     pub(crate) service: Arc<Service>,
     pub(crate) worker: Arc<Worker>,
+    /// What was left behind, when it has stopped.
+    left: OnceLock<Vec<String>>,
 }
 
 impl Running {
-    /// Stops claiming, tells running attempts, makes durable what is decided, closes the store.
-    pub(crate) fn stop(&self) {
-        self.worker.shutdown(GRACE);
-        // The mark of a clean stop is a convenience; nothing is lost without it.
-        drop(self.service.close());
+    pub(crate) fn new(service: Arc<Service>, worker: Arc<Worker>) -> Self {
+        let left = OnceLock::new();
+        Self {
+            service,
+            worker,
+            left,
+        }
+    }
+
+    /// Stops the worker in phases, makes durable what is decided, closes the store. The first
+    /// caller does it, all wait for it. Returns what was left behind.
+    pub(crate) fn stop(&self, pace: Pace) -> &[String] {
+        self.worker.hurry(pace);
+        self.left.get_or_init(|| {
+            let left = self.worker.stop();
+            // The mark of a clean stop is a convenience; nothing is lost without it.
+            drop(self.service.close());
+            left
+        })
     }
 }
 
 impl Drop for Running {
+    /// Nobody waits here for attempts to finish; on a thread of an async runtime they could not
+    /// even be told, since that is where they run.
     fn drop(&mut self) {
-        self.stop();
+        let is_inside = tokio::runtime::Handle::try_current().is_ok();
+        self.stop(if is_inside {
+            Pace::Abrupt
+        } else {
+            Pace::Hurried
+        });
     }
 }
 

@@ -1,20 +1,105 @@
 //! The end of an application.
 
+use outlast_worker::Pace;
+use tokio::sync::oneshot;
+
 use crate::client::App;
 use crate::embedded::Running;
+use crate::error::{Error, Result};
+use crate::signals::ShutdownSignal;
+
+/// How an application ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// What was still in user code when nobody waited any longer, by name. Nothing it still does
+    /// counts.
+    pub left_behind: Vec<String>,
+    /// Whether it was asked three times, and did not wait for its end.
+    pub is_forced: bool,
+}
+
+impl Stopped {
+    /// For a `main` that should fail when something did not end.
+    ///
+    /// # Errors
+    /// Names what did not end.
+    pub fn into_result(self) -> Result<()> {
+        if self.is_forced {
+            return Err(Error::msg("stopped by force: what ran is tried again"));
+        }
+        if self.left_behind.is_empty() {
+            return Ok(());
+        }
+        let all = self.left_behind.join("; ");
+        Err(Error::msg(format!("stopped, but this did not end: {all}")))
+    }
+}
 
 impl App {
-    /// Stops in order: no new work is handed out, running attempts are told, what is decided is
-    /// made durable, the store is closed. Runs go on when the application starts again.
-    pub async fn shutdown(&self) {
-        let Some(keep) = self.kept().cloned() else {
-            return;
+    /// Stops in order: no new work is handed out; running attempts may finish; then they are told
+    /// to stop, and are handed back; instances leave memory; the store is closed. Each phase has a
+    /// time, see the settings `shutdown.*`. Runs go on when the application starts again.
+    ///
+    /// It goes on when the future is dropped. Asked for twice, both wait for the same end.
+    pub async fn shutdown(&self) -> Stopped {
+        self.stop(Pace::Orderly).await
+    }
+
+    /// As [`shutdown`](Self::shutdown), but running attempts are told to stop at once. Also for a
+    /// shutdown that is under way.
+    pub async fn shutdown_now(&self) -> Stopped {
+        self.stop(Pace::Hurried).await
+    }
+
+    /// As [`shutdown`](Self::shutdown); the next signal makes it a
+    /// [`shutdown_now`](Self::shutdown_now), the one after that returns at once.
+    pub async fn shutdown_with(&self, signal: &mut ShutdownSignal) -> Stopped {
+        let ending = self.shutdown();
+        tokio::pin!(ending);
+        tokio::select! {
+            stopped = &mut ending => return stopped,
+            () = signal.recv() => {}
+        }
+        if let Some(running) = self.running() {
+            running.worker.hurry(Pace::Hurried);
+        }
+        tokio::select! {
+            stopped = &mut ending => stopped,
+            () = signal.recv() => Stopped { is_forced: true, ..Stopped::default() },
+        }
+    }
+
+    /// On a thread of its own: it needs no runtime, and goes on if nobody waits.
+    async fn stop(&self, pace: Pace) -> Stopped {
+        let Some(running) = self
+            .kept()
+            .cloned()
+            .and_then(|k| k.downcast::<Running>().ok())
+        else {
+            return Stopped::default();
         };
-        let Ok(running) = keep.downcast::<Running>() else {
-            return;
+        let (sender, ended) = oneshot::channel();
+        let kept = running.clone();
+        let stop = move || {
+            let left_behind = running.stop(pace).to_vec();
+            drop(running);
+            // Whoever asked may no longer listen.
+            drop(sender.send(left_behind));
         };
-        // A task that is lost with its runtime has nothing left to stop.
-        drop(tokio::task::spawn_blocking(move || running.stop()).await);
+        let thread = std::thread::Builder::new().name("outlast-stop".into());
+        let left_behind = match thread.spawn(stop) {
+            Ok(_) => {
+                drop(kept);
+                ended.await.unwrap_or_default()
+            }
+            // No room for a thread: here, then.
+            Err(_) => kept.stop(pace).to_vec(),
+        };
+        Stopped {
+            left_behind,
+            is_forced: false,
+        }
     }
 
     /// Commits and groups of commits so far.

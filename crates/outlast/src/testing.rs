@@ -150,7 +150,7 @@ impl<L: 'static> TestEnv<L> {
     /// # Panics
     /// When it cannot start: two registrations of one name.
     pub async fn start(self) -> App {
-        match self.builder.start().await {
+        match self.builder.in_a_hurry().start().await {
             Ok(app) => app,
             Err(error) => panic!("the application does not start: {error}"),
         }

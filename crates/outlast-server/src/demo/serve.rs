@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use outlast::{App, CallError, ListFilter, Outlast, Status, Summary};
+use outlast::{App, CallError, ListFilter, Outlast, ShutdownSignal, Status, Summary};
 use tokio::task::JoinSet;
 
 use super::order::{Order, charge, order, put_back, refund, reserve, ship};
@@ -35,9 +35,12 @@ pub(super) async fn serve(path: &Path, runs: Option<u64>, fail: u8) -> Result<()
     if runs.is_none() {
         out::line("taking orders; Ctrl-C stops in order, kill -9 does not: try both");
     }
-    let served = take_orders(&app, next, runs, &mut progress, &mut orders).await;
-    app.shutdown().await;
+    let mut signal = ShutdownSignal::listen()?;
+    let mut work = (&mut progress, &mut orders);
+    let served = take_orders(&app, next, runs, &mut work, &mut signal).await;
+    let stopped = app.shutdown_with(&mut signal).await;
     progress.sum_up();
+    Stop::if_left(stopped)?;
     let db = path.display();
     out::line(&format!(
         "look further: outlast ls --db {db}; outlast show order-1 --db {db}"
@@ -112,14 +115,12 @@ async fn take_orders(
     app: &App,
     first: u64,
     runs: Option<u64>,
-    progress: &mut Progress,
-    orders: &mut Orders,
+    (progress, orders): &mut (&mut Progress, &mut Orders),
+    signal: &mut ShutdownSignal,
 ) -> Result<(), Stop> {
     let mut tick = tokio::time::interval(TELL);
     let mut pace = tokio::time::interval(PAUSE);
     let mut next = first;
-    let stop = outlast::asked_to_stop();
-    tokio::pin!(stop);
     loop {
         let left = runs.map(|runs| runs.saturating_sub(next - first));
         if left == Some(0) && orders.is_empty() {
@@ -140,7 +141,7 @@ async fn take_orders(
                 (next, progress.started) = (next + 1, progress.started + 1);
             }
             _ = tick.tick() => progress.tell(),
-            () = &mut stop => return Ok(()),
+            () = signal.recv() => return Ok(()),
         }
     }
 }

@@ -43,7 +43,9 @@ fn all() -> Vec<WorkerEvent> {
             phase: StopPhase::Cancelling,
             attempts: 4,
         },
-        WorkerEvent::Stopped { left_behind: 1 },
+        WorkerEvent::Stopped {
+            left_behind: vec!["attempt 1 of activity 2".into()],
+        },
         WorkerEvent::SlowSlice(stuck.clone()),
         WorkerEvent::ShardTakenOver { shard: 0 },
         WorkerEvent::DeadlockWarning(stuck.clone()),

@@ -14,7 +14,7 @@ impl WorkerEvent {
     pub fn next_step(&self) -> Option<&'static str> {
         Some(match self {
             Self::ThreadFailed { .. } => "raise the limit of threads of this process",
-            Self::Stopped { left_behind } if *left_behind > 0 => {
+            Self::Stopped { left_behind } if !left_behind.is_empty() => {
                 "nothing they still do counts; end the process to end them"
             }
             Self::DeadlockWarning(_) => {
@@ -67,9 +67,12 @@ impl WorkerEvent {
             Self::Stopping { phase, attempts } => {
                 format!("the worker stops: {phase}, {attempts} attempts run")
             }
-            Self::Stopped { left_behind: 0 } => "the worker has stopped".into(),
+            Self::Stopped { left_behind } if left_behind.is_empty() => {
+                "the worker has stopped".into()
+            }
             Self::Stopped { left_behind } => {
-                format!("the worker has stopped; {left_behind} threads are still in user code")
+                let all = left_behind.join("; ");
+                format!("the worker has stopped and left behind what did not end: {all}")
             }
             Self::SlowSlice(stuck) => format!("a slice takes long: {stuck}"),
             Self::ShardTakenOver { shard } => {

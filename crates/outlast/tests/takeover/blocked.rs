@@ -174,7 +174,11 @@ mod shards {
             let place = tempfile::tempdir().expect("a directory");
             let builder = Outlast::sqlite(place.path().join("runs.db"));
             let builder = builder.activity(add).workflow(hangs).workflow(nimble);
-            let builder = builder.shards(2).settings(patient());
+            let settings = Settings {
+                spare_threads: 4,
+                ..patient()
+            };
+            let builder = builder.shards(2).settings(settings);
             let app = builder.report(|_| ()).start().await.expect("it starts");
             let mut blocked = Vec::new();
             // Enough for both shards to have one.
