@@ -13,6 +13,7 @@ pub mod run;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use outlast_model::task::{
@@ -67,6 +68,7 @@ struct Inner {
     host: OnceLock<Weak<dyn AttemptHost>>,
     pollers: Mutex<BTreeMap<&'static str, AbortHandle>>,
     attendance: Mutex<Option<Attendance>>,
+    is_draining: AtomicBool,
 }
 
 impl PolledPort {
@@ -97,6 +99,7 @@ impl PolledPort {
             host: OnceLock::new(),
             pollers: Mutex::default(),
             attendance,
+            is_draining: AtomicBool::new(false),
         });
         Ok(Self { inner })
     }
@@ -308,8 +311,11 @@ impl WorkerPort for PolledPort {
         }
     }
 
-    /// The backend is told at once; engine threads leave when it has stopped.
-    fn shutdown(&self) {
+    /// The backend is told at once; engine threads go on answering and leave when it has stopped.
+    fn drain(&self) {
+        if self.inner.is_draining.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let inner = self.inner.clone();
         drop(self.inner.runtime.spawn(async move {
             inner.owner.unregister(&inner.queue).await;
@@ -318,6 +324,10 @@ impl WorkerPort for PolledPort {
                 bell.notify_all();
             }
         }));
+    }
+
+    fn shutdown(&self) {
+        self.drain();
     }
 }
 
