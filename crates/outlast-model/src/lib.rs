@@ -21,6 +21,7 @@ pub mod grammar;
 pub mod id;
 pub mod job;
 pub mod limits;
+pub mod meter;
 pub mod options;
 pub mod payload;
 pub mod planted;

@@ -93,6 +93,8 @@ pub struct Service {
     /// Groups of commits that reached the disk, and commits in them.
     groups: AtomicU64,
     commits: AtomicU64,
+    /// The store failed and is being opened anew.
+    is_store_away: AtomicBool,
 }
 
 impl std::fmt::Debug for Service {
@@ -139,6 +141,7 @@ impl Service {
             writer: Mutex::new(None),
             groups: AtomicU64::new(0),
             commits: AtomicU64::new(0),
+            is_store_away: AtomicBool::new(false),
         });
         service.start_writer();
         service.deliver(std::mem::take(&mut boot.posts), 0);
@@ -296,6 +299,11 @@ impl Service {
             self.groups.load(Ordering::Relaxed),
             self.commits.load(Ordering::Relaxed),
         )
+    }
+
+    /// Whether the store failed and has not been opened anew yet.
+    pub fn is_store_away(&self) -> bool {
+        self.is_store_away.load(Ordering::Relaxed)
     }
 
     /// Makes every engine thread look: a virtual clock was moved.

@@ -3,14 +3,18 @@
 //! Emitting never waits and never fails: a listener is called on the thread where the thing
 //! happened and its panics are caught; a subscriber has a bounded queue, and one that is too slow
 //! loses the oldest events and learns how many. What nobody asked for costs one relaxed load.
+//! What events add up to is kept here as well: see [`Standing`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
+use tokio::sync::watch;
 
 use crate::event::{Severity, WorkerEvent};
+use crate::meter::Meter;
+use crate::standing::Standing;
 
 /// Events that wait for one subscriber.
 const QUEUE: usize = 1_024;
@@ -27,6 +31,8 @@ struct Inner {
     /// The lowest severity that somebody wants.
     wanted: AtomicU8,
     listeners: Mutex<Arc<Vec<Listener>>>,
+    standing: watch::Sender<Standing>,
+    meter: Meter,
 }
 
 impl Default for Inner {
@@ -34,6 +40,8 @@ impl Default for Inner {
         Self {
             wanted: AtomicU8::new(NOBODY),
             listeners: Mutex::default(),
+            standing: watch::Sender::default(),
+            meter: Meter::default(),
         }
     }
 }
@@ -67,6 +75,8 @@ impl Bus {
     /// Tells whoever wants to know.
     pub fn emit(&self, event: WorkerEvent) {
         let severity = event.severity();
+        let standing = &self.inner.standing;
+        standing.send_if_modified(|standing| standing.hear(&event));
         if !self.wants(severity) {
             return;
         }
@@ -82,7 +92,8 @@ impl Bus {
         }
     }
 
-    /// As [`emit`](Self::emit), for events that are costly to make.
+    /// As [`emit`](Self::emit), for events that happen all the time: they are not even made, nor
+    /// counted, unless somebody wants them.
     pub fn emit_with(&self, severity: Severity, event: impl FnOnce() -> WorkerEvent) {
         if self.wants(severity) {
             self.emit(event());
@@ -102,6 +113,21 @@ impl Bus {
         let ear = Ear::Queue(queue);
         self.add(Listener { least, ear });
         Events { events }
+    }
+
+    /// What the events so far add up to.
+    pub fn standing(&self) -> Standing {
+        self.inner.standing.borrow().clone()
+    }
+
+    /// Says when that changes.
+    pub fn watch(&self) -> watch::Receiver<Standing> {
+        self.inner.standing.subscribe()
+    }
+
+    /// What is counted while user code runs.
+    pub fn meter(&self) -> &Meter {
+        &self.inner.meter
     }
 
     fn add(&self, listener: Listener) {

@@ -22,6 +22,7 @@ use outlast_model::task::{
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::attempt::{AttemptCtx, Link};
+use crate::bus::Bus;
 use crate::clock;
 use crate::heartbeat::Heartbeats;
 use crate::port::WorkerPort;
@@ -75,6 +76,7 @@ pub(crate) struct Dispatcher {
     pub(crate) steps: Arc<Steps>,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) abort_after: Duration,
+    bus: Bus,
     running: Mutex<BTreeMap<AttemptToken, Arc<Stop>>>,
     /// The worker goes down: what has not begun is handed back.
     is_draining: AtomicBool,
@@ -87,6 +89,7 @@ impl Dispatcher {
         steps: Arc<Steps>,
         runtime: tokio::runtime::Handle,
         abort_after: Duration,
+        bus: Bus,
     ) -> Self {
         let running = Mutex::new(BTreeMap::new());
         Self {
@@ -95,6 +98,7 @@ impl Dispatcher {
             steps,
             runtime,
             abort_after,
+            bus,
             running,
             is_draining: AtomicBool::new(false),
         }
@@ -223,6 +227,7 @@ impl Dispatcher {
 
     /// These attempts are over: their slots are free before anybody hears of it.
     fn ended(&self, outcomes: &[AttemptOutcome]) {
+        self.bus.meter().attempts(outcomes);
         let mut running = self.running();
         for outcome in outcomes {
             running.remove(&outcome.token);

@@ -10,15 +10,17 @@ use crate::watch::Pulse;
 
 /// Works until the shard is taken over or the backend shuts down.
 pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slices, bus: &Bus) {
-    let lane = pulse.lane;
+    let (lane, meter) = (pulse.lane, bus.meter());
     loop {
         match port.next_task(lane) {
             Next::Task(task) => {
+                let begun = meter.begin();
                 pulse.begin(task.token, RunIn::from(&*task));
                 let done = slices.run(&task, pulse);
-                if let Some(stuck) = pulse.end() {
+                if let Some(stuck) = pulse.end(slices.len()) {
                     bus.emit(WorkerEvent::ThreadReturned(stuck));
                 }
+                meter.slice(&task, &done.answer, begun);
                 port.complete_task(lane, task.token, done.answer);
                 for run_id in done.evicted {
                     port.evicted(lane, run_id);

@@ -8,7 +8,7 @@
 //! listens.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
 
 use std::time::Duration;
@@ -362,34 +362,43 @@ impl WorkerEvent {
 
     /// A stable code for programs and for the manual.
     pub fn code(&self) -> &'static str {
+        self.label().0
+    }
+
+    /// Its name, as metrics have it.
+    pub fn name(&self) -> &'static str {
+        self.label().1
+    }
+
+    fn label(&self) -> (&'static str, &'static str) {
         match self {
-            Self::Starting => "OL-5001",
-            Self::Started { .. } => "OL-5002",
-            Self::ThreadFailed { .. } => "OL-5003",
-            Self::QueueRegistered { .. } => "OL-5004",
-            Self::QueueUnregistered { .. } => "OL-5005",
-            Self::QueueRecycled { .. } => "OL-5006",
-            Self::Stopping { .. } => "OL-5007",
-            Self::Stopped { .. } => "OL-5008",
-            Self::SlowSlice(_) => "OL-5101",
-            Self::ShardTakenOver { .. } => "OL-5102",
-            Self::DeadlockWarning(_) => "OL-5103",
-            Self::StuckGivenUp(_) => "OL-5104",
-            Self::ThreadReturned(_) => "OL-5105",
-            Self::CancelIgnored { .. } => "OL-5201",
-            Self::Zombie { .. } => "OL-5202",
-            Self::ZombieEnded { .. } => "OL-5203",
-            Self::ZombieGivenUp { .. } => "OL-5204",
-            Self::ZombieLimit { .. } => "OL-5205",
-            Self::PanicCaught { .. } => "OL-5301",
-            Self::CodeWarning { .. } => "OL-5302",
-            Self::TaskFailed { .. } => "OL-5303",
-            Self::RunBlocked { .. } => "OL-5304",
-            Self::Evicted { .. } => "OL-5401",
-            Self::SlotsExhausted { .. } => "OL-5402",
-            Self::BackendUnavailable { .. } => "OL-5501",
-            Self::BackendBack { .. } => "OL-5502",
-            Self::Missed { .. } => "OL-5601",
+            Self::Starting => ("OL-5001", "starting"),
+            Self::Started { .. } => ("OL-5002", "started"),
+            Self::ThreadFailed { .. } => ("OL-5003", "thread-failed"),
+            Self::QueueRegistered { .. } => ("OL-5004", "queue-registered"),
+            Self::QueueUnregistered { .. } => ("OL-5005", "queue-unregistered"),
+            Self::QueueRecycled { .. } => ("OL-5006", "queue-recycled"),
+            Self::Stopping { .. } => ("OL-5007", "stopping"),
+            Self::Stopped { .. } => ("OL-5008", "stopped"),
+            Self::SlowSlice(_) => ("OL-5101", "slow-slice"),
+            Self::ShardTakenOver { .. } => ("OL-5102", "shard-taken-over"),
+            Self::DeadlockWarning(_) => ("OL-5103", "deadlock-warning"),
+            Self::StuckGivenUp(_) => ("OL-5104", "stuck-given-up"),
+            Self::ThreadReturned(_) => ("OL-5105", "thread-returned"),
+            Self::CancelIgnored { .. } => ("OL-5201", "cancel-ignored"),
+            Self::Zombie { .. } => ("OL-5202", "zombie"),
+            Self::ZombieEnded { .. } => ("OL-5203", "zombie-ended"),
+            Self::ZombieGivenUp { .. } => ("OL-5204", "zombie-given-up"),
+            Self::ZombieLimit { .. } => ("OL-5205", "zombie-limit"),
+            Self::PanicCaught { .. } => ("OL-5301", "panic-caught"),
+            Self::CodeWarning { .. } => ("OL-5302", "code-warning"),
+            Self::TaskFailed { .. } => ("OL-5303", "task-failed"),
+            Self::RunBlocked { .. } => ("OL-5304", "run-blocked"),
+            Self::Evicted { .. } => ("OL-5401", "evicted"),
+            Self::SlotsExhausted { .. } => ("OL-5402", "slots-exhausted"),
+            Self::BackendUnavailable { .. } => ("OL-5501", "backend-unavailable"),
+            Self::BackendBack { .. } => ("OL-5502", "backend-back"),
+            Self::Missed { .. } => ("OL-5601", "missed"),
         }
     }
 

@@ -6,7 +6,7 @@
 //! fails, the run is blocked as stuck, the thread is abandoned; whatever it still produces is
 //! thrown away.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -21,6 +21,7 @@ use crate::clock;
 use crate::event::{RunIn, Severity, Stuck, WorkerEvent};
 use crate::port::{Lane, WorkerPort};
 use crate::settings::Settings;
+use crate::state::ThreadState;
 
 /// How often the watchdog looks while slices run.
 const LOOK: Duration = Duration::from_millis(10);
@@ -31,6 +32,8 @@ pub(crate) struct Pulse {
     /// Counts begun and ended slices: odd while one runs.
     beats: AtomicU64,
     state: Mutex<Option<Running>>,
+    /// Instances that the thread holds.
+    cached: AtomicUsize,
     port: Arc<dyn WorkerPort>,
     fast_slice: Duration,
     watchdog: Arc<Bell>,
@@ -87,6 +90,7 @@ impl Pulse {
             lane,
             beats,
             state,
+            cached: AtomicUsize::new(0),
             port,
             fast_slice: settings.fast_slice,
             watchdog,
@@ -111,7 +115,8 @@ impl Pulse {
     }
 
     /// The slice is over. Says so if it had been given up.
-    pub(crate) fn end(&self) -> Option<Stuck> {
+    pub(crate) fn end(&self, cached: usize) -> Option<Stuck> {
+        self.cached.store(cached, Ordering::Relaxed);
         let running = self.lock().take();
         self.beats.fetch_add(1, Ordering::SeqCst);
         let late = running.filter(|running| running.is_given_up)?;
@@ -131,6 +136,18 @@ impl Pulse {
         self.lock()
             .as_ref()
             .is_some_and(|running| running.is_given_up)
+    }
+
+    /// What the thread is doing.
+    pub(crate) fn now(&self) -> ThreadState {
+        let state = self.lock();
+        let since = state.as_ref().and_then(|running| running.poll_since);
+        ThreadState {
+            shard: self.lane.shard,
+            inside: since.map(|since| clock::now().duration_since(since)),
+            is_given_up: state.as_ref().is_some_and(|running| running.is_given_up),
+            cached: self.cached.load(Ordering::Relaxed),
+        }
     }
 
     pub(crate) fn is_running(&self) -> bool {

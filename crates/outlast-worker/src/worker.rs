@@ -19,6 +19,7 @@ use crate::settings::Settings;
 use crate::shutdown::Ending;
 use crate::slices::Slices;
 use crate::slots::Slots;
+use crate::state::ThreadState;
 use crate::steps::Steps;
 use crate::watch::{Bell, Pulse, Rescue, keep_watch};
 
@@ -66,6 +67,7 @@ impl Worker {
             steps.clone(),
             runtime,
             settings.abort_after,
+            bus.clone(),
         ));
         Arc::new(Self {
             registry,
@@ -130,6 +132,23 @@ impl Worker {
     /// Attempts that run now.
     pub fn attempts(&self) -> usize {
         self.dispatcher.count()
+    }
+
+    /// How it behaves.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    pub(crate) fn shards(&self) -> usize {
+        self.port.get().map_or(0, |port| port.shards())
+    }
+
+    pub(crate) fn threads_now(&self) -> Vec<ThreadState> {
+        self.pulses_mut().iter().map(|pulse| pulse.now()).collect()
     }
 
     fn spawn_engine(self: &Arc<Self>, shard: usize) {

@@ -275,6 +275,7 @@ impl<L: 'static> Builder<L> {
             report(&format!("{event} [{}]", event.code()));
         });
         let worker = Worker::new(self.registry, self.settings, runtime, self.bus);
+        let queues = capabilities.queues.clone();
         let setup = Setup {
             store,
             clock: self.clock.clone(),
@@ -285,6 +286,9 @@ impl<L: 'static> Builder<L> {
         let service = Service::open(setup)?;
         let embedded = Arc::new(Embedded::new(service.clone()));
         worker.start(embedded.clone());
+        for queue in queues {
+            worker.bus().emit(WorkerEvent::QueueRegistered { queue });
+        }
         let clock = self.clock;
         let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
         let running = Arc::new(Running::new(service, worker));

@@ -78,6 +78,7 @@ pub use external::External;
 pub use failure::{Failure, FailureTrace, IntoFailure, Opaque, Retry};
 pub use handle::Handle;
 pub use lifecycle::Stopped;
+pub use observe::{Health, HealthReason, StateWatch};
 pub use on::{Answered, OnSignal, OnUpdate};
 pub use promise::{PromiseHandle, Settling};
 pub use query::{Asking, Query, query};
@@ -107,6 +108,8 @@ pub use outlast_runtime::HandlerEnd;
 #[cfg(feature = "sqlite")]
 pub use outlast_service::sqlite::OpenError;
 pub use outlast_worker::event;
+pub use outlast_worker::standing::{Life, Standing};
+pub use outlast_worker::state::{SlotState, ThreadState, WorkerState};
 pub use outlast_worker::{Events, Settings, Severity, WorkerEvent};
 
 #[cfg(feature = "macros")]

@@ -1,8 +1,149 @@
 //! What an application says about itself: events, state, health.
+//!
+//! *Live* means that restarting the process would not help: its engine threads answer, or others
+//! took their shards over. *Ready* means that it takes work: started, not stopping, its store and
+//! its backends answer. Both come with reasons, each with its next step.
 
-use outlast_worker::{Bus, Events, Severity};
+use std::fmt;
+
+use outlast_worker::standing::{Life, Standing};
+use outlast_worker::state::WorkerState;
+use outlast_worker::{Bus, Events, Settings, Severity};
+use tokio::sync::watch;
 
 use crate::client::App;
+
+/// Why an application is not well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HealthReason {
+    /// It has not started yet.
+    NotStarted,
+    /// It goes down, or is down.
+    Stopping,
+    /// No thread drives this shard: all of them are inside user code.
+    ShardSilent {
+        /// Which.
+        shard: usize,
+    },
+    /// The store failed and is being opened anew.
+    StoreAway,
+    /// A backend does not answer.
+    BackendAway {
+        /// Which.
+        backend: String,
+        /// What it said.
+        error: String,
+    },
+    /// It serves no queue.
+    NoQueue,
+    /// Too many attempts ignore that they should stop.
+    ZombieLimit {
+        /// How many.
+        zombies: usize,
+    },
+}
+
+impl HealthReason {
+    /// What to do about it.
+    pub fn next_step(&self) -> &'static str {
+        match self {
+            Self::NotStarted => "wait",
+            Self::Stopping => "wait for its end; runs go on when it starts again",
+            Self::ShardSilent { .. } => {
+                "restart the process, and move what blocks workflow code to activities; \
+                 raise worker.spare_threads"
+            }
+            Self::StoreAway => "look at the disk of the database file; it is tried again",
+            Self::BackendAway { .. } => "look at the server and the way to it; it is tried again",
+            Self::NoQueue => "register a workflow or an activity",
+            Self::ZombieLimit { .. } => {
+                "restart the process, and fix the code that ignores cancellation"
+            }
+        }
+    }
+
+    /// Whether a restart is the remedy.
+    fn is_deadly(&self) -> bool {
+        match self {
+            Self::ShardSilent { .. } | Self::ZombieLimit { .. } => true,
+            Self::NotStarted
+            | Self::Stopping
+            | Self::StoreAway
+            | Self::BackendAway { .. }
+            | Self::NoQueue => false,
+        }
+    }
+}
+
+impl fmt::Display for HealthReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted => f.write_str("it has not started yet"),
+            Self::Stopping => f.write_str("it goes down"),
+            Self::ShardSilent { shard } => {
+                write!(
+                    f,
+                    "no thread drives shard {shard}: all are inside user code"
+                )
+            }
+            Self::StoreAway => f.write_str("the store failed and is being opened anew"),
+            Self::BackendAway { backend, error } => write!(f, "{backend} does not answer: {error}"),
+            Self::NoQueue => f.write_str("it serves no queue"),
+            Self::ZombieLimit { zombies } => {
+                write!(f, "{zombies} attempts ignore that they should stop")
+            }
+        }?;
+        write!(f, "; {}", self.next_step())
+    }
+}
+
+/// Whether an application is well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Restarting it would not help.
+    pub live: bool,
+    /// It takes work.
+    pub ready: bool,
+    /// Why not, if not.
+    pub reasons: Vec<HealthReason>,
+}
+
+impl Health {
+    fn of(reasons: Vec<HealthReason>) -> Self {
+        Self {
+            live: !reasons.iter().any(HealthReason::is_deadly),
+            ready: reasons.is_empty(),
+            reasons,
+        }
+    }
+
+    /// From how its worker stands, and whether its store answers.
+    fn judge(state: &WorkerState, limit: std::time::Duration, is_store_away: bool) -> Self {
+        let standing = &state.standing;
+        let mut reasons = Vec::new();
+        match standing.life {
+            Life::New | Life::Starting => reasons.push(HealthReason::NotStarted),
+            Life::Running if standing.queues.is_empty() => reasons.push(HealthReason::NoQueue),
+            Life::Running => {}
+            Life::Stopping(_) | Life::Stopped => reasons.push(HealthReason::Stopping),
+        }
+        let silent = state.silent_shards(limit).into_iter();
+        reasons.extend(silent.map(|shard| HealthReason::ShardSilent { shard }));
+        if is_store_away {
+            reasons.push(HealthReason::StoreAway);
+        }
+        for (backend, error) in &standing.away {
+            let (backend, error) = (backend.clone(), error.clone());
+            reasons.push(HealthReason::BackendAway { backend, error });
+        }
+        if standing.is_over_zombie_limit {
+            let zombies = standing.zombies().len();
+            reasons.push(HealthReason::ZombieLimit { zombies });
+        }
+        Self::of(reasons)
+    }
+}
 
 impl App {
     /// What its worker does that somebody should know, of at least this severity, from now on.
@@ -13,4 +154,50 @@ impl App {
             None => Bus::default().subscribe(least),
         }
     }
+
+    /// How its worker stands; `None` for a client without one.
+    pub fn worker_state(&self) -> Option<WorkerState> {
+        Some(self.running()?.worker.state())
+    }
+
+    /// Says when what is wrong with its worker changes, or how far its life is.
+    pub fn watch_state(&self) -> StateWatch {
+        let bus = match self.running() {
+            Some(running) => running.worker.bus().clone(),
+            None => Bus::default(),
+        };
+        StateWatch { watch: bus.watch() }
+    }
+
+    /// Whether it is well. A client without a worker is: there is nothing to restart.
+    pub fn health(&self) -> Health {
+        let Some(running) = self.running() else {
+            return Health::of(Vec::new());
+        };
+        let limit = running.worker.settings().deadlock_timeout;
+        let limit = limit.max(Settings::default().deadlock_warning);
+        Health::judge(
+            &running.worker.state(),
+            limit,
+            running.service.is_store_away(),
+        )
+    }
 }
+
+/// Changes of how a worker stands. Only the newest counts: what came and went meanwhile is in the
+/// events.
+#[derive(Debug)]
+pub struct StateWatch {
+    watch: watch::Receiver<Standing>,
+}
+
+impl StateWatch {
+    /// How it stands, once that has changed; `None` when the worker is gone.
+    pub async fn next(&mut self) -> Option<Standing> {
+        self.watch.changed().await.ok()?;
+        Some(self.watch.borrow_and_update().clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

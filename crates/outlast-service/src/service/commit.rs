@@ -208,8 +208,10 @@ impl Service {
             CommitError::Full => Some(self.clock.now().after(PAUSE)),
             CommitError::Failed { .. } | CommitError::Conflict { .. } => None,
         };
+        self.is_store_away.store(true, Ordering::Relaxed);
         let Some(boot) = self.reopen() else { return };
         self.start_over(&boot, &refusal, pause);
+        self.is_store_away.store(false, Ordering::Relaxed);
     }
 
     fn reopen(&self) -> Option<Boot> {

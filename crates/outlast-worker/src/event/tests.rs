@@ -6,19 +6,8 @@ use std::time::Duration;
 use super::*;
 
 /// One of each, in the order of the list.
-fn all() -> Vec<WorkerEvent> {
-    let run = RunIn {
-        run_id: RunId::v7(0, 7),
-        workflow_id: "order-1".into(),
-        workflow_type: "checkout".into(),
-    };
-    let attempt = AttemptIn {
-        run_id: run.run_id,
-        kind: AttemptKind::Activity,
-        name: "charge".into(),
-        seq: Seq(3),
-        attempt: Attempt(2),
-    };
+pub(crate) fn all() -> Vec<WorkerEvent> {
+    let run = run();
     let stuck = Stuck {
         run: run.clone(),
         branch: "main".into(),
@@ -52,10 +41,10 @@ fn all() -> Vec<WorkerEvent> {
         WorkerEvent::StuckGivenUp(stuck.clone()),
         WorkerEvent::ThreadReturned(stuck),
     ]);
-    all.extend(zombies(&attempt, spent));
+    all.extend(zombies(spent));
     all.extend([
         WorkerEvent::PanicCaught {
-            place: PanicIn::Attempt(attempt),
+            place: PanicIn::Attempt(attempt()),
             message: "on purpose".into(),
         },
         WorkerEvent::CodeWarning {
@@ -83,6 +72,24 @@ fn all() -> Vec<WorkerEvent> {
     ]);
     all.extend(backends());
     all
+}
+
+fn run() -> RunIn {
+    RunIn {
+        run_id: RunId::v7(0, 7),
+        workflow_id: "order-1".into(),
+        workflow_type: "checkout".into(),
+    }
+}
+
+fn attempt() -> AttemptIn {
+    AttemptIn {
+        run_id: run().run_id,
+        kind: AttemptKind::Activity,
+        name: "charge".into(),
+        seq: Seq(3),
+        attempt: Attempt(2),
+    }
 }
 
 fn queues(queue: &QueueName) -> [WorkerEvent; 3] {
@@ -113,8 +120,7 @@ fn backends() -> [WorkerEvent; 3] {
     ]
 }
 
-fn zombies(attempt: &AttemptIn, spent: Duration) -> [WorkerEvent; 5] {
-    let attempt = || attempt.clone();
+pub(crate) fn zombies(spent: Duration) -> [WorkerEvent; 5] {
     [
         WorkerEvent::CancelIgnored {
             attempt: attempt(),

@@ -365,3 +365,20 @@ fn what_happens_can_be_subscribed_to() {
         assert!(codes.ends_with(&["OL-5007", "OL-5008"]), "{codes:?}");
     });
 }
+
+#[test]
+fn an_application_is_ready_until_it_stops() {
+    drive(async {
+        let app = TestEnv::new().start().await;
+        let mut watch = app.watch_state();
+        assert!(app.health().ready, "{:?}", app.health());
+        let state = app.worker_state().expect("it has a worker");
+        assert_eq!(state.standing.life, outlast::Life::Running);
+        assert_eq!((state.attempts, state.cached()), (0, 0));
+        app.shutdown().await;
+        let standing = watch.next().await.expect("it is there");
+        assert_eq!(standing.life, outlast::Life::Stopped);
+        let reasons = app.health().reasons;
+        assert_eq!(reasons, [outlast::HealthReason::Stopping]);
+    });
+}

@@ -1,0 +1,94 @@
+//! How a worker stands right now: what its events add up to, and the numbers of this moment.
+
+use std::time::Duration;
+
+use outlast_model::task::AttemptKind;
+
+use crate::standing::{Life, Standing};
+use crate::worker::Worker;
+
+/// The slots of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotState {
+    /// `activity` or `step`.
+    pub kind: &'static str,
+    /// In use.
+    pub used: usize,
+    /// There are.
+    pub slots: usize,
+}
+
+/// One engine thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadState {
+    /// The shard it drives or drove.
+    pub shard: usize,
+    /// For how long it has been inside one poll of workflow code.
+    pub inside: Option<Duration>,
+    /// Whether it was abandoned: what it still produces does not count.
+    pub is_given_up: bool,
+    /// Instances it holds.
+    pub cached: usize,
+}
+
+/// How a worker stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerState {
+    /// What its events add up to: phase, queues, what is wrong.
+    pub standing: Standing,
+    /// Shards that want a thread.
+    pub shards: usize,
+    /// Engine threads that are there.
+    pub threads: Vec<ThreadState>,
+    /// Threads that may take over a shard, at the most.
+    pub spare_threads: usize,
+    /// Slots by kind.
+    pub slots: Vec<SlotState>,
+    /// Attempts that run, steps among them.
+    pub attempts: usize,
+}
+
+impl WorkerState {
+    /// Instances in memory.
+    pub fn cached(&self) -> usize {
+        self.threads.iter().map(|thread| thread.cached).sum()
+    }
+
+    /// Shards whose every thread has been inside user code for so long: nobody answers there.
+    pub fn silent_shards(&self, limit: Duration) -> Vec<usize> {
+        if self.standing.life != Life::Running {
+            return Vec::new();
+        }
+        let answers = |thread: &&ThreadState| {
+            !thread.is_given_up && thread.inside.is_none_or(|inside| inside < limit)
+        };
+        let mine = |shard| self.threads.iter().filter(move |t| t.shard == shard);
+        // A thread that has just been started is not known yet.
+        let is_silent =
+            |shard: &usize| mine(*shard).next().is_some() && !mine(*shard).any(|t| answers(&t));
+        (0..self.shards).filter(is_silent).collect()
+    }
+}
+
+impl Worker {
+    /// How it stands.
+    pub fn state(&self) -> WorkerState {
+        let settings = self.settings();
+        let slot = |kind, name, slots: usize| SlotState {
+            kind: name,
+            used: slots.saturating_sub(self.slots().free(kind)),
+            slots,
+        };
+        WorkerState {
+            standing: self.bus().standing(),
+            shards: self.shards(),
+            threads: self.threads_now(),
+            spare_threads: settings.spare_threads,
+            slots: vec![
+                slot(AttemptKind::Activity, "activity", settings.activity_slots),
+                slot(AttemptKind::Step, "step", settings.step_slots),
+            ],
+            attempts: self.attempts(),
+        }
+    }
+}
