@@ -59,6 +59,7 @@ pub fn apply(
             name,
             input,
             request_id,
+            headers,
         } => {
             if is_repeated(run, request_id.as_ref())? {
                 return Ok(settled_before(run, &name, request_id.as_ref())?);
@@ -69,6 +70,7 @@ pub fn apply(
                     name,
                     input,
                     request_id,
+                    headers,
                 },
                 now,
             )?;
@@ -557,6 +559,7 @@ fn activity_task(
         workflow_id: run.started().workflow_id.clone(),
         activity_type: activity.scheduled.activity_type.clone(),
         input: activity.scheduled.input.clone(),
+        headers: activity.scheduled.headers.clone(),
         heartbeat_details: activity.heartbeat_details.clone(),
         scheduled: activity.at,
         start_to_close: options.start_to_close,

@@ -153,6 +153,7 @@ pub fn request(run: &Run, initiated: &ChildInitiated) -> PostBody {
             seq: initiated.seq,
             initiated: run.next_event(),
         },
+        headers: initiated.headers.clone(),
     }))
 }
 
@@ -160,7 +161,7 @@ pub fn request(run: &Run, initiated: &ChildInitiated) -> PostBody {
 mod tests {
     use super::*;
     use outlast_model::event::Site;
-    use outlast_model::{ChildOptions, Payload, RunId};
+    use outlast_model::{ChildOptions, Headers, Payload, RunId};
     use std::fmt::Write;
     use std::string::String;
 
@@ -195,6 +196,7 @@ mod tests {
                         ..ChildOptions::default()
                     },
                     site: Site::default(),
+                    headers: Headers::new(),
                 }));
                 child.state = state;
                 for input in &inputs {

@@ -423,11 +423,13 @@ fn say(
                 name,
                 input,
                 site,
+                headers,
             } = *command;
             let body = PostBody::Signal {
                 seq,
                 name: name.clone(),
                 input: input.clone(),
+                headers: headers.clone(),
             };
             let to = target.clone();
             let event = ExternalEvent::SignalInitiated(Box::new(SignalInitiated {
@@ -436,6 +438,7 @@ fn say(
                 name,
                 input,
                 site,
+                headers,
             }));
             (EventKind::External(event), to, body)
         }
@@ -491,6 +494,7 @@ fn initiated(command: StartChild, run: &Run, now: Timestamp) -> ChildInitiated {
         input: command.input,
         options,
         site: command.site,
+        headers: command.headers,
     }
 }
 
@@ -602,6 +606,7 @@ fn normalise(command: ScheduleActivity, run: &Run) -> ActivityScheduled {
         input: command.input,
         options,
         site: command.site,
+        headers: command.headers,
     }
 }
 

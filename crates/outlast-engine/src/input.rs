@@ -6,8 +6,9 @@ use alloc::string::String;
 use outlast_model::event::UpdateRequest;
 use outlast_model::id::{Incarnation, RequestId, Seq, SignalName};
 use outlast_model::post::Post;
+use outlast_model::start::SignalRequest;
 use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, TaskAnswer};
-use outlast_model::{Payload, Timestamp};
+use outlast_model::{Headers, Payload, Timestamp};
 
 /// Everything that can move a run that has started.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub enum Input {
         input: Payload,
         /// For dedup.
         request_id: Option<RequestId>,
+        /// What travels with it.
+        headers: Headers,
     },
     /// Somebody asks the run to stop.
     Cancel {
@@ -84,4 +87,15 @@ pub enum Input {
         /// What it said.
         answer: TaskAnswer,
     },
+}
+
+impl From<SignalRequest> for Input {
+    fn from(signal: SignalRequest) -> Self {
+        Self::Signal {
+            name: signal.name,
+            input: signal.input,
+            request_id: signal.request_id,
+            headers: signal.headers,
+        }
+    }
 }

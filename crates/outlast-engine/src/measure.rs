@@ -5,18 +5,15 @@ use alloc::format;
 use alloc::string::String;
 
 use outlast_model::event::UpdateOutcome;
-use outlast_model::{Command, limits};
+use outlast_model::job::SignalMessage;
+use outlast_model::{Command, Headers, limits};
 
 type Name<'a> = Option<(&'static str, &'a str)>;
 
 /// Whether all names of a command are names, and its payload is not too large.
 pub(crate) fn check(command: &Command) -> Result<(), String> {
     for (what, name) in names(command).into_iter().flatten() {
-        if let Err(why) = limits::check_id(name) {
-            let name: String = name.chars().take(60).collect();
-            let command = command.name();
-            return Err(format!("the {what} {name:?} of {command} is none: {why}"));
-        }
+        check_name(what, name, command.name())?;
     }
     let (size, limit) = (largest(command), limits::PAYLOAD_BYTES);
     if size > limit {
@@ -26,13 +23,37 @@ pub(crate) fn check(command: &Command) -> Result<(), String> {
              elsewhere and pass a reference"
         ));
     }
+    check_headers(command)
+}
+
+fn check_name(what: &str, name: &str, command: &str) -> Result<(), String> {
+    limits::check_id(name).map_err(|why| {
+        let name: String = name.chars().take(60).collect();
+        format!("the {what} {name:?} of {command} is none: {why}")
+    })
+}
+
+fn check_headers(command: &Command) -> Result<(), String> {
+    let Some(headers) = headers(command).filter(|headers| !headers.is_empty()) else {
+        return Ok(());
+    };
+    let command = command.name();
+    for (name, _) in headers.iter() {
+        check_name("header", name, command)?;
+    }
+    let (size, limit) = (headers.size(), limits::HEADERS_BYTES);
+    if size > limit {
+        return Err(format!(
+            "the headers of {command} have {size} bytes, the limit is {limit}: pass a reference"
+        ));
+    }
     Ok(())
 }
 
 /// Bytes of all payloads that a command brings.
 pub(crate) fn weight(command: &Command) -> usize {
     let more = match command {
-        Command::ContinueAsNew(next) => next.signals.iter().map(|(_, input)| input.size()).sum(),
+        Command::ContinueAsNew(next) => next.signals.iter().map(inherited).sum(),
         Command::ScheduleActivity(_)
         | Command::RequestCancelActivity { .. }
         | Command::StartTimer { .. }
@@ -51,7 +72,36 @@ pub(crate) fn weight(command: &Command) -> usize {
         | Command::FailWorkflow { .. }
         | Command::CancelWorkflow => 0,
     };
-    largest(command) + more
+    let headers = headers(command).map_or(0, Headers::size);
+    largest(command) + headers + more
+}
+
+fn inherited(signal: &SignalMessage) -> usize {
+    signal.input.size() + signal.headers.size()
+}
+
+/// What travels with a command.
+fn headers(command: &Command) -> Option<&Headers> {
+    match command {
+        Command::ScheduleActivity(command) => Some(&command.headers),
+        Command::StartChild(command) => Some(&command.headers),
+        Command::SignalExternal(command) => Some(&command.headers),
+        Command::ContinueAsNew(command) => Some(&command.headers),
+        Command::RequestCancelActivity { .. }
+        | Command::StartTimer { .. }
+        | Command::CancelTimer { .. }
+        | Command::ScheduleStep { .. }
+        | Command::CancelStep { .. }
+        | Command::CancelChild { .. }
+        | Command::CancelExternal(_)
+        | Command::SetPatch { .. }
+        | Command::AcceptUpdate { .. }
+        | Command::RejectUpdate { .. }
+        | Command::CompleteUpdate { .. }
+        | Command::CompleteWorkflow { .. }
+        | Command::FailWorkflow { .. }
+        | Command::CancelWorkflow => None,
+    }
 }
 
 /// Bytes of the payload that workflow code made. Signals that a new run inherits were measured
@@ -158,6 +208,7 @@ mod tests {
             input,
             options: ChildOptions::default(),
             site: Site::default(),
+            headers: Headers::new(),
         }))
     }
 
@@ -168,6 +219,7 @@ mod tests {
             name: name.into(),
             input,
             site: Site::default(),
+            headers: Headers::new(),
         }))
     }
 
@@ -195,8 +247,17 @@ mod tests {
             queue: None,
             input,
             run_timeout: None,
-            signals: (0..signals).map(|_| ("s".into(), large.clone())).collect(),
+            signals: (0..signals).map(|_| unread(large.clone())).collect(),
+            headers: Headers::new(),
         }))
+    }
+
+    fn unread(input: Payload) -> SignalMessage {
+        SignalMessage {
+            name: "s".into(),
+            input,
+            headers: Headers::new(),
+        }
     }
 
     fn large(size: usize) -> Payload {

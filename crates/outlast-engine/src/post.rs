@@ -23,12 +23,22 @@ pub(crate) fn receive(
 ) -> Result<(), Error> {
     let Post { from, body, .. } = post;
     match body {
-        PostBody::Signal { seq, name, input } => {
+        PostBody::Signal {
+            seq,
+            name,
+            input,
+            headers,
+        } => {
             let failed = if run.is_full() {
                 Some(DeliveryFailedCause::HistoryFull)
             } else {
-                let request_id = Some(dedup(&from, 's', seq));
-                signal(run, name, input, request_id, now, decision)?;
+                let signaled = EventKind::Signaled {
+                    name,
+                    input,
+                    request_id: Some(dedup(&from, 's', seq)),
+                    headers,
+                };
+                signal(run, signaled, now, decision)?;
                 None
             };
             let body = PostBody::SignalDelivered { seq, failed };
@@ -79,21 +89,16 @@ pub(crate) fn receive(
 
 fn signal(
     run: &mut Run,
-    name: outlast_model::SignalName,
-    input: outlast_model::Payload,
-    request_id: Option<RequestId>,
+    signaled: EventKind,
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    if run.has_seen(request_id.as_ref()) {
+    if let EventKind::Signaled { request_id, .. } = &signaled
+        && run.has_seen(request_id.as_ref())
+    {
         return Ok(());
     }
-    let kind = EventKind::Signaled {
-        name,
-        input,
-        request_id,
-    };
-    decision.stimulus(run, kind, now)?;
+    decision.stimulus(run, signaled, now)?;
     news(run, decision, now)
 }
 

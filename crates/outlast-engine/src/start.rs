@@ -80,6 +80,7 @@ pub fn begin(request: StartRequest, now: Timestamp) -> Result<(Run, Decision), C
         parent: request.parent,
         first_run_id: None,
         continued_from: None,
+        headers: request.headers,
     };
     let first = Event {
         id: outlast_model::EventId(1),
@@ -110,7 +111,7 @@ fn kept(request_id: Option<RequestId>) -> Option<RequestId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outlast_model::Payload;
+    use outlast_model::{Headers, Payload};
     use std::fmt::Write;
     use std::string::String;
 
@@ -126,6 +127,7 @@ mod tests {
             reuse,
             run_timeout: None,
             parent: None,
+            headers: Headers::new(),
         }
     }
 

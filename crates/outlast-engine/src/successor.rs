@@ -45,15 +45,17 @@ pub(crate) fn continue_as_new(
         queue: command.queue.unwrap_or(old.queue.clone()),
         input: command.input,
         run_timeout: command.run_timeout.or(old.run_timeout),
+        headers: command.headers,
     };
     let inherited = inherited(run);
     let signals = command
         .signals
         .into_iter()
-        .map(|(name, input)| EventKind::Signaled {
-            request_id: promise_of(&name, &input),
-            name,
-            input,
+        .map(|signal| EventKind::Signaled {
+            request_id: promise_of(&signal.name, &signal.input),
+            name: signal.name,
+            input: signal.input,
+            headers: signal.headers,
         });
     let carried = signals
         .chain(buffer.into_iter().filter(is_carried))
@@ -94,6 +96,7 @@ fn begin(
         parent: old.parent.clone(),
         first_run_id: Some(old.chain()),
         continued_from: Some(old.run_id),
+        headers: ended.headers.clone(),
     };
     let first = Event {
         id: EventId(1),
@@ -145,7 +148,7 @@ mod tests {
     use alloc::format;
 
     use outlast_model::event::{UpdateAccepted, UpdateRequest};
-    use outlast_model::{Payload, WorkflowId, limits};
+    use outlast_model::{Headers, Payload, WorkflowId, limits};
 
     use super::*;
 
@@ -163,6 +166,7 @@ mod tests {
             parent: None,
             first_run_id: None,
             continued_from: None,
+            headers: Headers::new(),
         };
         let first = Event {
             id: EventId(1),
@@ -178,6 +182,7 @@ mod tests {
                 id: format!("u-{n}").as_str().into(),
                 name: "add".into(),
                 input: Payload::null(),
+                headers: Headers::new(),
             };
             let accepted = UpdateAccepted {
                 id: request.id.clone(),
@@ -200,6 +205,7 @@ mod tests {
             input: Payload::null(),
             run_timeout: None,
             signals: Vec::new(),
+            headers: Headers::new(),
         };
         let mut decision = Decision::default();
         continue_as_new(run, command, Vec::new(), LATER, &mut decision).expect("it ends");

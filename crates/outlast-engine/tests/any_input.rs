@@ -14,6 +14,7 @@ use outlast_model::event::{
 };
 use outlast_model::id::{Attempt, Incarnation, RunId, Seq, UpdateId};
 use outlast_model::job::Job;
+use outlast_model::job::SignalMessage;
 use outlast_model::post::{Post, PostBody};
 use outlast_model::start::StartRequest;
 use outlast_model::task::{
@@ -21,8 +22,8 @@ use outlast_model::task::{
 };
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
-    ActivityOptions, ChildOptions, Command, Event, EventId, EventKind, Failure, ParentClose,
-    Payload, Record, RetryPolicy, StepOptions, Timestamp, grammar, record,
+    ActivityOptions, ChildOptions, Command, Event, EventId, EventKind, Failure, Headers,
+    ParentClose, Payload, Record, RetryPolicy, StepOptions, Timestamp, grammar, record,
 };
 use proptest::prelude::*;
 
@@ -72,6 +73,7 @@ fn command() -> impl Strategy<Value = Command> {
                 input,
                 options,
                 site,
+                headers: Headers::new(),
             };
             Command::ScheduleActivity(Box::new(c))
         }),
@@ -120,6 +122,7 @@ fn other_command() -> impl Strategy<Value = Command> {
                     ..ChildOptions::default()
                 },
                 site: site(),
+                headers: Headers::new(),
             }))
         }),
         seq().prop_map(move |seq| Command::CancelChild {
@@ -133,6 +136,7 @@ fn other_command() -> impl Strategy<Value = Command> {
             name: "n".into(),
             input: Payload::null(),
             site: site(),
+            headers: Headers::new()
         }))),
         seq().prop_map(move |seq| Command::CancelExternal(Box::new(CancelExternal {
             seq,
@@ -163,8 +167,7 @@ fn post() -> impl Strategy<Value = Box<Post>> {
         1 => (seq(), payload()).prop_map(|(seq, input)| PostBody::Signal {
             seq,
             name: "n".into(),
-            input
-        }),
+            input, headers: Headers::new() }),
         1 => seq().prop_map(|seq| PostBody::Cancel {
             of: Some(CancelOf::External(seq)),
             reason: "r".into()
@@ -213,7 +216,12 @@ fn answer() -> impl Strategy<Value = TaskAnswer> {
                 queue: None,
                 input: Payload::null(),
                 run_timeout: None,
-                signals: vec![("n".into(), Payload::null())],
+                signals: vec![SignalMessage {
+                    name: "n".into(),
+                    input: Payload::null(),
+                    headers: Headers::new(),
+                }],
+                headers: Headers::new(),
             }))),
             _ => {}
         }
@@ -272,15 +280,13 @@ fn act() -> impl Strategy<Value = Act> {
         3 => payload().prop_map(|input| Input::Signal {
             name: "n".into(),
             input,
-            request_id: None
-        }),
+            request_id: None, headers: Headers::new() }),
         1 => (0u8..3).prop_map(|n| Input::Signal {
             name: "n".into(),
             input: Payload::null(),
-            request_id: Some(format!("r{n}").as_str().into())
-        }),
+            request_id: Some(format!("r{n}").as_str().into()), headers: Headers::new() }),
         4 => (update_id(), any::<bool>()).prop_map(|(id, is_fast)| Input::Update {
-            request: UpdateRequest { id, name: "u".into(), input: Payload::null() },
+            request: UpdateRequest { id, name: "u".into(), input: Payload::null(), headers: Headers::new() },
             is_fast,
         }),
         1 => Just(Input::Admit),
@@ -325,12 +331,14 @@ fn message() -> impl Strategy<Value = Act> {
         name,
         input,
         request_id,
+        headers: Headers::new(),
     };
     let update = (update_id(), any::<bool>()).prop_map(|(id, is_fast)| Input::Update {
         request: UpdateRequest {
             id,
             name: "u".into(),
             input: Payload::null(),
+            headers: Headers::new(),
         },
         is_fast,
     });
@@ -462,6 +470,7 @@ fn request() -> StartRequest {
         reuse: Default::default(),
         run_timeout: Some(Duration::from_micros(900)),
         parent: None,
+        headers: Headers::new(),
     }
 }
 

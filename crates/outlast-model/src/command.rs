@@ -7,9 +7,11 @@ use core::time::Duration;
 
 use crate::event::{Site, UpdateOutcome};
 use crate::failure::Failure;
+use crate::headers::Headers;
 use crate::id::{
     ActivityType, PatchId, QueueName, Seq, SignalName, StepName, UpdateId, WorkflowId, WorkflowType,
 };
+use crate::job::SignalMessage;
 use crate::options::{ActivityOptions, ChildOptions, StepOptions};
 use crate::payload::Payload;
 use crate::view::RunRef;
@@ -126,6 +128,8 @@ pub struct ScheduleActivity {
     pub options: ActivityOptions,
     /// The call.
     pub site: Site,
+    /// What travels with it.
+    pub headers: Headers,
 }
 
 /// A child that workflow code asks for.
@@ -143,6 +147,8 @@ pub struct StartChild {
     pub options: ChildOptions,
     /// The call.
     pub site: Site,
+    /// What travels with it.
+    pub headers: Headers,
 }
 
 /// A message to another run.
@@ -158,6 +164,8 @@ pub struct SignalExternal {
     pub input: Payload,
     /// The call.
     pub site: Site,
+    /// What travels with it.
+    pub headers: Headers,
 }
 
 /// A request to another run to stop.
@@ -185,7 +193,9 @@ pub struct ContinueAsNew {
     /// How long the new run may take, if not as long as this one.
     pub run_timeout: Option<Duration>,
     /// Messages the code was given and nobody took: they come first in the new run.
-    pub signals: Vec<(SignalName, Payload)>,
+    pub signals: Vec<SignalMessage>,
+    /// What travels with it. Those of this run are not handed on by themselves.
+    pub headers: Headers,
 }
 
 impl Command {

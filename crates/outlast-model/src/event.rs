@@ -13,6 +13,7 @@ use core::time::Duration;
 use minicbor::{Decode, Encode};
 
 use crate::failure::{Failure, RetryState};
+use crate::headers::Headers;
 use crate::id::{
     ActivityType, Attempt, EventId, PatchId, QueueName, RequestId, RunId, Seq, SignalName,
     StepName, UpdateId, UpdateName, WorkflowId, WorkflowType,
@@ -86,6 +87,9 @@ pub struct Started {
     /// The run it continues.
     #[n(9)]
     pub continued_from: Option<RunId>,
+    /// What travels with it.
+    #[n(10)]
+    pub headers: Headers,
 }
 
 impl Started {
@@ -180,6 +184,9 @@ pub struct ActivityScheduled {
     /// The call.
     #[n(5)]
     pub site: Site,
+    /// What travels with it.
+    #[n(6)]
+    pub headers: Headers,
 }
 
 /// The outcome of a step: Temporal's marker `core_local_activity`.
@@ -232,6 +239,9 @@ pub struct ChildInitiated {
     /// The call.
     #[n(7)]
     pub site: Site,
+    /// What travels with it.
+    #[n(8)]
+    pub headers: Headers,
 }
 
 /// Why a child was not started.
@@ -361,6 +371,9 @@ pub struct SignalInitiated {
     /// The call.
     #[n(4)]
     pub site: Site,
+    /// What travels with it.
+    #[n(5)]
+    pub headers: Headers,
 }
 
 /// Why a message to another run did not arrive.
@@ -432,6 +445,9 @@ pub struct UpdateRequest {
     /// Its content.
     #[n(2)]
     pub input: Payload,
+    /// What travels with it.
+    #[n(3)]
+    pub headers: Headers,
 }
 
 /// How an accepted update ended.
@@ -499,6 +515,9 @@ pub struct ContinuedAsNew {
     /// How long it may take.
     #[cbor(n(4), with = "crate::cbor::opt_duration", has_nil)]
     pub run_timeout: Option<Duration>,
+    /// What travels with it.
+    #[n(5)]
+    pub headers: Headers,
 }
 
 /// What happened.
@@ -671,6 +690,9 @@ pub enum EventKind {
         /// The request, for dedup.
         #[n(2)]
         request_id: Option<RequestId>,
+        /// What travels with it.
+        #[n(3)]
+        headers: Headers,
     },
     /// An operator ended the run.
     #[n(27)]

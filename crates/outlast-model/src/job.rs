@@ -11,6 +11,7 @@ use crate::event::{
     Started, UpdateEvent, UpdateRequest,
 };
 use crate::failure::{Failure, FailureKind, RetryState, TimeoutKind};
+use crate::headers::Headers;
 use crate::id::{PatchId, RunId, Seq, SignalName};
 use crate::payload::Payload;
 use crate::shared::Shared;
@@ -46,6 +47,9 @@ pub enum Job {
         /// Its content.
         #[n(1)]
         input: Payload,
+        /// What came with it.
+        #[n(2)]
+        headers: Headers,
     },
     /// A timer is due.
     #[n(2)]
@@ -141,6 +145,17 @@ pub enum Job {
     },
 }
 
+/// A signal as workflow code is given it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SignalMessage {
+    /// Its name.
+    pub name: SignalName,
+    /// Its content.
+    pub input: Payload,
+    /// What came with it.
+    pub headers: Headers,
+}
+
 /// An update as workflow code is given it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct UpdateJob {
@@ -183,9 +198,15 @@ impl Job {
     pub fn from_event(event: &Event) -> Option<Self> {
         Some(match &event.kind {
             EventKind::Started(started) => Self::Initialize(started.clone()),
-            EventKind::Signaled { name, input, .. } => Self::Signal {
+            EventKind::Signaled {
+                name,
+                input,
+                headers,
+                ..
+            } => Self::Signal {
                 name: name.clone(),
                 input: input.clone(),
+                headers: headers.clone(),
             },
             EventKind::TimerFired { seq } => Self::FireTimer { seq: *seq },
             EventKind::ActivityCompleted { seq, result } => Self::ResolveActivity {

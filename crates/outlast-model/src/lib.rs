@@ -4,7 +4,7 @@
 //! them, the ports carry them, and the stores keep their bytes. A type earns its place here by
 //! being passive and by being used on both sides of a wall.
 //!
-//! Reading order: [`id`], [`time`], [`payload`], [`failure`]; then what a run is made of:
+//! Reading order: [`id`], [`time`], [`payload`], [`headers`], [`failure`]; then what a run is made of:
 //! [`event`], [`command`], [`job`]; then how it is kept: [`record`]; then what crosses the
 //! ports: [`start`], [`task`], [`post`], [`refusal`].
 #![no_std]
@@ -18,6 +18,7 @@ pub mod command;
 pub mod event;
 pub mod failure;
 pub mod grammar;
+pub mod headers;
 pub mod id;
 pub mod job;
 pub mod limits;
@@ -41,6 +42,7 @@ pub use bytes::Bytes;
 pub use command::Command;
 pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, TimeoutKind};
+pub use headers::Headers;
 pub use id::{
     ActivityType, Attempt, Epoch, EventId, Incarnation, PatchId, PromiseId, QueryName, QueueName,
     RequestId, RunId, Seq, SignalName, StepName, UpdateId, UpdateName, Version, WorkflowId,

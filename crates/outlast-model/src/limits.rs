@@ -4,6 +4,8 @@ use core::time::Duration;
 
 /// One payload: input, result, signal, details.
 pub const PAYLOAD_BYTES: usize = 2 << 20;
+/// What travels with one call: all headers together, names included.
+pub const HEADERS_BYTES: usize = 64 << 10;
 /// One commit.
 pub const COMMIT_BYTES: usize = 64 << 20;
 /// Operations of a run that wait for their outcome.
@@ -23,7 +25,7 @@ pub const UPDATES_INHERITED: usize = 2_000;
 /// Notes of one run that are kept, the newest.
 pub const NOTES: usize = 20;
 /// Ids and names: of workflows, types, queues, requests, signals, updates, queries, promises,
-/// patches. See [`check_id`].
+/// patches, headers. See [`check_id`].
 pub const ID_BYTES: usize = 1_000;
 /// Stimuli of one run not yet committed; past it a sender waits.
 pub const UNCOMMITTED_STIMULI: usize = 10_000;

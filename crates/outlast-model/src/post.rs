@@ -17,6 +17,7 @@ use core::time::Duration;
 use minicbor::{Decode, Encode};
 
 use crate::event::{CancelOf, DeliveryFailedCause, Parent, StartFailedCause};
+use crate::headers::Headers;
 use crate::id::{QueueName, RunId, Seq, SignalName, WorkflowId, WorkflowType};
 use crate::payload::Payload;
 use crate::start::ReusePolicy;
@@ -58,6 +59,9 @@ pub enum PostBody {
         /// Its content.
         #[n(2)]
         input: Payload,
+        /// What travels with it.
+        #[n(3)]
+        headers: Headers,
     },
     /// Please stop.
     #[n(2)]
@@ -145,6 +149,9 @@ pub struct ChildRequest {
     /// Who is told of its end.
     #[n(7)]
     pub parent: Parent,
+    /// What travels with it.
+    #[n(8)]
+    pub headers: Headers,
 }
 
 impl Post {

@@ -5,8 +5,9 @@ use core::time::Duration;
 
 use minicbor::{Decode, Encode};
 
-use crate::event::{Parent, UpdateOutcome, UpdateRequest};
+use crate::event::{Parent, UpdateOutcome};
 use crate::failure::Failure;
+use crate::headers::Headers;
 use crate::id::{QueueName, RequestId, RunId, SignalName, WorkflowId, WorkflowType};
 use crate::payload::Payload;
 
@@ -33,23 +34,21 @@ pub struct StartRequest {
     pub run_timeout: Option<Duration>,
     /// The run that starts it as its child.
     pub parent: Option<Box<Parent>>,
+    /// What travels with it.
+    pub headers: Headers,
 }
 
-/// A message that goes with a start: to the new run before any of its code runs, or to the open
-/// run that the conflict policy chose.
+/// A message to a run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum StartWith {
-    /// A signal.
-    Signal {
-        /// Its name.
-        name: SignalName,
-        /// Its content.
-        input: Payload,
-        /// The same request again has its effect once.
-        request_id: Option<RequestId>,
-    },
-    /// An update.
-    Update(UpdateRequest),
+pub struct SignalRequest {
+    /// Its name.
+    pub name: SignalName,
+    /// Its content.
+    pub input: Payload,
+    /// The same request again has its effect once.
+    pub request_id: Option<RequestId>,
+    /// What travels with it.
+    pub headers: Headers,
 }
 
 /// How far an update must have come before its caller is told.

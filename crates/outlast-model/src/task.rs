@@ -7,6 +7,7 @@ use core::time::Duration;
 use crate::command::Command;
 use crate::event::{Event, TaskFailedCause};
 use crate::failure::Failure;
+use crate::headers::Headers;
 use crate::id::{
     ActivityType, Attempt, Epoch, Incarnation, PromiseId, QueryName, RequestId, RunId, Seq,
     StepName, WorkflowId, WorkflowType,
@@ -70,6 +71,8 @@ pub struct Query {
     pub name: QueryName,
     /// Its content.
     pub input: Payload,
+    /// What travels with it.
+    pub headers: Headers,
 }
 
 /// Names of the queries that every run answers.
@@ -166,6 +169,8 @@ pub struct ActivityTask {
     pub activity_type: ActivityType,
     /// Its input.
     pub input: Payload,
+    /// What came with it.
+    pub headers: Headers,
     /// The newest details an earlier attempt reported.
     pub heartbeat_details: Option<Payload>,
     /// When the activity was asked for.

@@ -20,13 +20,13 @@ use serde_json::{Map, Value, json};
 
 use crate::event::{ActivityScheduled, Event, EventKind, Started, StepRecorded};
 use crate::failure::{Failure, FailureKind, RetryState};
-use crate::id::{Attempt, RequestId, Seq, SignalName};
+use crate::id::{Attempt, RequestId, Seq};
 use crate::job::Resolution;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
 use ids::Ids;
-use value::{duration, failure, id, payloads, without_nulls};
+use value::{duration, failure, header, id, payloads, without_nulls};
 
 /// Temporal's default; its SDKs take a missing one for zero and go round without end.
 const TASK_TIMEOUT: &str = "10s";
@@ -119,7 +119,13 @@ fn attributes(event: &Event, ids: &Ids) -> Value {
             name,
             input,
             request_id,
-        } => signaled(name, input, request_id.as_ref()),
+            headers,
+        } => json!({
+            "signalName": name.as_str(),
+            "input": payloads(input),
+            "requestId": request_id.as_ref().map(RequestId::as_str),
+            "header": header(headers),
+        }),
         EventKind::Terminated { reason } => json!({ "reason": reason }),
         EventKind::ContinuedAsNew(next) => between::continued_as_new(next, ids),
         EventKind::Child(event) => between::child(event, ids),
@@ -142,6 +148,7 @@ fn run_started(started: &Started) -> Value {
         "parentInitiatedEventId": parent.map(|p| id(p.initiated)),
         "taskQueue": value::queue(&started.queue),
         "input": payloads(&started.input),
+        "header": header(&started.headers),
         "workflowRunTimeout": started.run_timeout.map(duration),
         "workflowTaskTimeout": TASK_TIMEOUT,
         "continuedExecutionRunId": continued.map(|run| run.to_string()),
@@ -160,14 +167,6 @@ fn task_scheduled(ids: &Ids, attempt: Attempt) -> Value {
     })
 }
 
-fn signaled(name: &SignalName, input: &Payload, request_id: Option<&RequestId>) -> Value {
-    json!({
-        "signalName": name.as_str(),
-        "input": payloads(input),
-        "requestId": request_id.map(RequestId::as_str),
-    })
-}
-
 fn task_ended(ids: &Ids, mut how: Value) -> Value {
     how["scheduledEventId"] = id(ids.task_scheduled);
     how["startedEventId"] = id(ids.task_started);
@@ -181,6 +180,7 @@ fn activity_scheduled(scheduled: &ActivityScheduled, task: &Value) -> Value {
         "activityType": value::named(scheduled.activity_type.as_str()),
         "taskQueue": value::queue(&scheduled.queue),
         "input": payloads(&scheduled.input),
+        "header": header(&scheduled.headers),
         "scheduleToCloseTimeout": options.schedule_to_close.map(duration),
         "scheduleToStartTimeout": options.schedule_to_start.map(duration),
         "startToCloseTimeout": options.start_to_close.map(duration),

@@ -22,22 +22,15 @@ use outlast_model::event::{Site, StartFailedCause};
 use outlast_model::failure::{RetryState, type_name};
 use outlast_model::job::ChildStart;
 use outlast_model::{
-    ChildCancel, ChildOptions, Command, Failure, FailureKind, Payload, Resolution, RunId, Seq,
-    WorkflowId, WorkflowType,
+    ChildCancel, ChildOptions, Command, Failure, FailureKind, Resolution, RunId, Seq, WorkflowId,
+    WorkflowType,
 };
 
 use crate::cell::{Key, Kind, Mode, OperationCell, State, Subject};
 use crate::failure::TaskFailure;
+use crate::intercept::{Call, ChildCall};
 use crate::operation::Operation;
 use crate::shared::Shared;
-
-/// What code wants started.
-pub(crate) struct Wanted {
-    pub(crate) workflow_type: WorkflowType,
-    pub(crate) workflow_id: Option<WorkflowId>,
-    pub(crate) input: Payload,
-    pub(crate) options: ChildOptions,
-}
 
 /// What a child's operation is about.
 pub(crate) struct ChildSubject {
@@ -103,13 +96,15 @@ impl ChildSubject {
 
 /// Made, and told what became of it.
 impl Shared {
-    pub(crate) fn schedule_child(self: &Rc<Self>, wanted: Wanted, site: Site) -> Operation {
-        let Wanted {
+    pub(crate) fn schedule_child(self: &Rc<Self>, mut call: ChildCall, site: Site) -> Operation {
+        self.intercept(Call::Child(&mut call));
+        let ChildCall {
             workflow_type,
             workflow_id,
             input,
             options,
-        } = wanted;
+            headers,
+        } = call;
         let seq = self.next_seq(Kind::Child);
         let workflow_id =
             workflow_id.unwrap_or_else(|| WorkflowId::new(format!("{}_{seq}", self.run_id)));
@@ -127,6 +122,7 @@ impl Shared {
                 input,
                 options,
                 site,
+                headers,
             };
             Some(Command::StartChild(Box::new(command)))
         })

@@ -14,15 +14,16 @@ use std::time::Duration;
 
 use outlast_model::view::RunRef;
 use outlast_model::{
-    ActivityOptions, ActivityType, ChildOptions, Failure, PatchId, Payload, PromiseId, QueryName,
-    RunId, SignalName, StepName, StepOptions, Timestamp, UpdateName, WorkflowId, WorkflowType,
+    ActivityOptions, ActivityType, ChildOptions, Failure, Headers, PatchId, Payload, PromiseId,
+    QueryName, RunId, SignalName, StepName, StepOptions, Timestamp, UpdateName, WorkflowId,
+    WorkflowType,
 };
 
 use crate::branch::{Branch, Scope, Shield};
-use crate::child::Wanted;
 use crate::condition::Predicate;
 use crate::ending::BranchEnd;
 use crate::guard::Reader;
+use crate::intercept::{ActivityCall, CancelCall, ChildCall, Intercept, SignalCall, StepCall};
 use crate::operation::Operation;
 use crate::patch::Announcement;
 use crate::program::{
@@ -52,7 +53,13 @@ impl Context {
         options: ActivityOptions,
     ) -> Operation {
         let (shared, place) = self.call();
-        shared.schedule_activity(activity_type, input, options, site(place))
+        let call = ActivityCall {
+            activity_type,
+            input,
+            options,
+            headers: Headers::new(),
+        };
+        shared.schedule_activity(call, site(place))
     }
 
     /// Asks for a timer.
@@ -66,7 +73,13 @@ impl Context {
     #[track_caller]
     pub fn step(self, name: StepName, options: StepOptions, code: StepCode) -> Operation {
         let (shared, place) = self.call();
-        shared.schedule_step(name, options, code, site(place))
+        let call = StepCall {
+            name,
+            options,
+            code,
+            headers: Headers::new(),
+        };
+        shared.schedule_step(call, site(place))
     }
 
     /// Waits for a signal: the oldest of this name that nobody has taken. Signals of a name that
@@ -99,27 +112,35 @@ impl Context {
         options: ChildOptions,
     ) -> Operation {
         let (shared, place) = self.call();
-        let wanted = Wanted {
+        let call = ChildCall {
             workflow_type,
             workflow_id,
             input,
             options,
+            headers: Headers::new(),
         };
-        shared.schedule_child(wanted, site(place))
+        shared.schedule_child(call, site(place))
     }
 
     /// Sends a message to another run; resolves when it has arrived.
     #[track_caller]
     pub fn signal_external(self, target: RunRef, name: SignalName, input: Payload) -> Operation {
         let (shared, place) = self.call();
-        shared.signal_external(target, name, input, site(place))
+        let call = SignalCall {
+            target,
+            name,
+            input,
+            headers: Headers::new(),
+        };
+        shared.signal_external(call, site(place))
     }
 
     /// Asks another run to stop; resolves when the request has arrived.
     #[track_caller]
     pub fn cancel_external(self, target: RunRef, reason: &str) -> Operation {
         let (shared, place) = self.call();
-        shared.cancel_external(target, reason, site(place))
+        let reason = reason.into();
+        shared.cancel_external(CancelCall { target, reason }, site(place))
     }
 
     /// Waits for a promise: somebody outside settles it by its id, before or after.
@@ -201,6 +222,16 @@ impl Context {
         let shared = self.shared();
         shared.assert_writable("a new handler");
         shared.questions.borrow_mut().handle_any(handler);
+    }
+
+    /// Has everything that goes in and out of the instance pass through here. Once, by whoever
+    /// creates main.
+    ///
+    /// # Panics
+    /// The second time.
+    pub fn intercept_with(self, interceptors: Rc<dyn Intercept>) {
+        let before = self.shared().interceptors.replace(Some(interceptors));
+        assert!(before.is_none(), "the interceptors of a run are set once");
     }
 
     /// Says how the workflow's state is shown.
@@ -375,6 +406,11 @@ impl Context {
     /// This run.
     pub fn run_id(self) -> RunId {
         self.shared().run_id
+    }
+
+    /// What came with the start of this run.
+    pub fn headers(self) -> Headers {
+        self.shared().headers.clone()
     }
 
     /// Whether this happened before and only the state is wanted.

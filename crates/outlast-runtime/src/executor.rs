@@ -153,14 +153,16 @@ impl Executor {
         let ctx = crate::context::Context::at(shared.address);
         let (title, end, future): (String, HandlerEnd, HandlerFuture) = match delivery {
             Delivery::Signal {
-                name,
-                input,
+                signal,
                 handler,
                 end,
             } => (
-                format!("handler of signal `{name}`"),
+                format!("handler of signal `{}`", signal.name),
                 end,
-                Box::pin(async move { handler(ctx, input).await }),
+                match shared.interceptors() {
+                    None => Box::pin(async move { handler(ctx, signal.input).await }),
+                    Some(all) => Box::pin(async move { all.signal(ctx, signal, handler).await }),
+                },
             ),
             Delivery::Update { job, handler } => (
                 format!("handler of update `{}`", job.request.name),

@@ -8,22 +8,23 @@ use std::rc::Rc;
 use outlast_model::command::{CancelExternal, SignalExternal};
 use outlast_model::event::{CancelOf, DeliveryFailedCause, Site};
 use outlast_model::failure::{RetryState, type_name};
-use outlast_model::view::RunRef;
-use outlast_model::{Command, Failure, Payload, Resolution, Seq, SignalName};
+use outlast_model::{Command, Failure, Payload, Resolution, Seq};
 
 use crate::cell::{Key, Kind, Subject};
 use crate::failure::TaskFailure;
+use crate::intercept::{Call, CancelCall, SignalCall};
 use crate::operation::Operation;
 use crate::shared::Shared;
 
 impl Shared {
-    pub(crate) fn signal_external(
-        self: &Rc<Self>,
-        target: RunRef,
-        name: SignalName,
-        input: Payload,
-        site: Site,
-    ) -> Operation {
+    pub(crate) fn signal_external(self: &Rc<Self>, mut call: SignalCall, site: Site) -> Operation {
+        self.intercept(Call::Signal(&mut call));
+        let SignalCall {
+            target,
+            name,
+            input,
+            headers,
+        } = call;
         let subject = Subject::ExternalSignal {
             name: name.clone(),
             target: target.workflow_id.clone(),
@@ -35,17 +36,15 @@ impl Shared {
                 name,
                 input,
                 site,
+                headers,
             };
             Some(Command::SignalExternal(Box::new(command)))
         })
     }
 
-    pub(crate) fn cancel_external(
-        self: &Rc<Self>,
-        target: RunRef,
-        reason: &str,
-        site: Site,
-    ) -> Operation {
+    pub(crate) fn cancel_external(self: &Rc<Self>, mut call: CancelCall, site: Site) -> Operation {
+        self.intercept(Call::Cancel(&mut call));
+        let CancelCall { target, reason } = call;
         let subject = Subject::ExternalCancel {
             target: target.workflow_id.clone(),
         };
@@ -53,7 +52,7 @@ impl Shared {
             let command = CancelExternal {
                 seq,
                 target,
-                reason: reason.into(),
+                reason,
                 site,
             };
             Some(Command::CancelExternal(Box::new(command)))

@@ -202,6 +202,7 @@ impl Instance {
             shared.mailbox.take(),
             shared.questions.take(),
             shared.open.take(),
+            shared.interceptors.take(),
         );
         catch_unwind(AssertUnwindSafe(|| drop(owned))).unwrap_or(());
     }

@@ -7,7 +7,7 @@
 //!
 //! Reading order: [`program`] says what it is given, [`context`] and [`operation`] what workflow
 //! code holds, [`branch`], [`scoped`] and [`ending`] how it runs side by side and ends,
-//! [`condition`] and [`wait`] how it waits for itself, [`instance`] how a slice runs, [`task`] how
+//! [`intercept`] who else may look, [`condition`] and [`wait`] how it waits for itself, [`instance`] how a slice runs, [`task`] how
 //! a workflow task and a replay are made of slices.
 #![allow(
     clippy::result_large_err,
@@ -26,6 +26,7 @@ mod external;
 pub mod failure;
 pub mod guard;
 pub mod instance;
+pub mod intercept;
 mod leftover;
 mod mailbox;
 pub mod operation;

@@ -10,10 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use outlast_model::job::UpdateJob;
+use outlast_model::job::{SignalMessage, UpdateJob};
 use outlast_model::payload::PayloadError;
 use outlast_model::task::PROMISE_SIGNAL;
-use outlast_model::{Payload, Resolution, Seq, SignalName, UpdateName};
+use outlast_model::{Headers, Resolution, Seq, SignalName, UpdateName};
 
 use crate::program::{AnySignalHandler, HandlerEnd, SignalHandler, UpdateHandler};
 use crate::promise::Promises;
@@ -21,8 +21,7 @@ use crate::promise::Promises;
 /// A message on its way to a handler.
 pub(crate) enum Delivery {
     Signal {
-        name: SignalName,
-        input: Payload,
+        signal: SignalMessage,
         handler: SignalHandler,
         end: HandlerEnd,
     },
@@ -44,11 +43,17 @@ pub(crate) enum Arrival {
     Buffered(Vec<Seq>),
 }
 
+/// A signal in the buffer.
+struct Kept {
+    arrived: u64,
+    signal: SignalMessage,
+}
+
 #[derive(Default)]
 pub(crate) struct Mailbox {
     handlers: BTreeMap<SignalName, (SignalHandler, HandlerEnd)>,
     any: Option<(AnySignalHandler, HandlerEnd)>,
-    buffered: BTreeMap<SignalName, VecDeque<(u64, Payload)>>,
+    buffered: BTreeMap<SignalName, VecDeque<Kept>>,
     waiting: BTreeMap<SignalName, BTreeSet<Seq>>,
     /// Names that code receives, or has received: not for the handler of any name.
     received: BTreeSet<SignalName>,
@@ -67,31 +72,28 @@ pub(crate) struct Mailbox {
 /// Arriving.
 impl Mailbox {
     /// A signal arrives.
-    pub(crate) fn arrive(&mut self, name: &SignalName, input: &Payload) -> Arrival {
-        if name.as_str() == PROMISE_SIGNAL {
+    pub(crate) fn arrive(&mut self, signal: SignalMessage) -> Arrival {
+        if signal.name.as_str() == PROMISE_SIGNAL {
             self.arrived += 1;
-            return match self.promises.settle(self.arrived, input) {
+            return match self.promises.settle(self.arrived, &signal.input) {
                 Ok(waiting) => Arrival::Settled(waiting),
                 Err(error) => Arrival::Unreadable(error),
             };
         }
-        let input = input.clone();
-        if let Some((handler, end)) = self.handler(name) {
-            let name = name.clone();
+        if let Some((handler, end)) = self.handler(&signal.name) {
             return Arrival::Handle(Delivery::Signal {
-                name,
-                input,
+                signal,
                 handler,
                 end,
             });
         }
         self.arrived += 1;
-        self.buffered
-            .entry(name.clone())
-            .or_default()
-            .push_back((self.arrived, input));
-        let waiting = self.waiting.get(name);
-        Arrival::Buffered(waiting.into_iter().flatten().copied().collect())
+        let waiting = self.waiting.get(&signal.name);
+        let waiting = waiting.into_iter().flatten().copied().collect();
+        let queue = self.buffered.entry(signal.name.clone()).or_default();
+        let arrived = self.arrived;
+        queue.push_back(Kept { arrived, signal });
+        Arrival::Buffered(waiting)
     }
 
     /// An update arrives; without a handler it is kept.
@@ -160,13 +162,12 @@ impl Mailbox {
             let Some((handler, end)) = self.handler(&name) else {
                 continue;
             };
-            for (arrived, input) in self.buffered.remove(&name).into_iter().flatten() {
-                let (name, handler) = (name.clone(), Rc::clone(&handler));
+            for kept in self.buffered.remove(&name).into_iter().flatten() {
+                let (signal, handler) = (kept.signal, Rc::clone(&handler));
                 found.insert(
-                    arrived,
+                    kept.arrived,
                     Delivery::Signal {
-                        name,
-                        input,
+                        signal,
                         handler,
                         end,
                     },
@@ -197,13 +198,13 @@ impl Mailbox {
 /// Receiving.
 impl Mailbox {
     /// Takes the oldest buffered signal of this name.
-    pub(crate) fn take(&mut self, name: &SignalName) -> Option<Payload> {
+    pub(crate) fn take(&mut self, name: &SignalName) -> Option<SignalMessage> {
         let queue = self.buffered.get_mut(name)?;
-        let (_, input) = queue.pop_front()?;
+        let Kept { signal, .. } = queue.pop_front()?;
         if queue.is_empty() {
             self.buffered.remove(name);
         }
-        Some(input)
+        Some(signal)
     }
 
     /// A `recv` begins to wait.
@@ -248,19 +249,20 @@ impl Mailbox {
     }
 
     /// Takes all signals that nobody took, in order of arrival.
-    pub(crate) fn take_unread(&mut self) -> Vec<(SignalName, Payload)> {
-        let mut unread: Vec<(u64, SignalName, Payload)> = self
-            .promises
-            .take_unread()
-            .map(|(arrived, input)| (arrived, PROMISE_SIGNAL.into(), input))
-            .collect();
-        for (name, queue) in std::mem::take(&mut self.buffered) {
-            let named = queue.into_iter();
-            unread.extend(named.map(|(arrived, input)| (arrived, name.clone(), input)));
-        }
-        unread.sort_by_key(|(arrived, ..)| *arrived);
-        let in_order = unread.into_iter();
-        in_order.map(|(_, name, input)| (name, input)).collect()
+    pub(crate) fn take_unread(&mut self) -> Vec<SignalMessage> {
+        let settled = self.promises.take_unread();
+        let settled = settled.map(|(arrived, input)| Kept {
+            arrived,
+            signal: SignalMessage {
+                name: PROMISE_SIGNAL.into(),
+                input,
+                headers: Headers::new(),
+            },
+        });
+        let buffered = std::mem::take(&mut self.buffered).into_values().flatten();
+        let mut unread: Vec<Kept> = settled.chain(buffered).collect();
+        unread.sort_by_key(|kept| kept.arrived);
+        unread.into_iter().map(|kept| kept.signal).collect()
     }
 
     /// Signals nobody took, by name.

@@ -12,11 +12,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use outlast_model::event::{Site, Started};
-use outlast_model::{Activation, RunId, Timestamp, WorkflowId};
+use outlast_model::{Activation, Headers, RunId, Timestamp, WorkflowId};
 
 use crate::cell::{Key, OperationCell};
 use crate::condition::Conditions;
 use crate::guard::Reader;
+use crate::intercept::Intercept;
 use crate::mailbox::Mailbox;
 use crate::patch::Patches;
 use crate::program::{BranchFuture, ForeignWake};
@@ -73,6 +74,9 @@ pub(crate) struct Shared {
     pub(crate) address: Address,
     pub(crate) workflow_id: WorkflowId,
     pub(crate) run_id: RunId,
+    /// What came with the start.
+    pub(crate) headers: Headers,
+    pub(crate) interceptors: RefCell<Option<Rc<dyn Intercept>>>,
     pub(crate) header: Cell<Header>,
     /// Made when it is first used: few runs ever draw a number.
     random: RefCell<Option<Random>>,
@@ -126,6 +130,8 @@ impl Shared {
             address,
             workflow_id: started.workflow_id.clone(),
             run_id: started.run_id,
+            headers: started.headers.clone(),
+            interceptors: RefCell::new(None),
             header: Cell::default(),
             random: RefCell::new(None),
             bell: Arc::new(Bell::new(started.run_id, Arc::clone(foreign))),

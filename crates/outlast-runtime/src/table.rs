@@ -9,14 +9,13 @@ use std::rc::Rc;
 
 use outlast_model::command::ScheduleActivity;
 use outlast_model::event::Site;
-use outlast_model::{
-    ActivityOptions, ActivityType, Command, Job, Payload, Resolution, Seq, SignalName, StepName,
-    StepOptions,
-};
+use outlast_model::{Command, Job, Payload, Resolution, Seq, SignalName, StepName};
 
 use crate::cell::{Key, Kind, OperationCell, State, Subject, UndoPlan, Verdict, Wish};
+use crate::context::Context;
 use crate::failure::TaskFailure;
 use crate::guard::Reader;
+use crate::intercept::{ActivityCall, Call, StepCall};
 use crate::operation::Operation;
 use crate::program::StepCode;
 use crate::scope::{Cancel, Node};
@@ -84,11 +83,16 @@ impl Shared {
 
     pub(crate) fn schedule_activity(
         self: &Rc<Self>,
-        activity_type: ActivityType,
-        input: Payload,
-        options: ActivityOptions,
+        mut call: ActivityCall,
         site: Site,
     ) -> Operation {
+        self.intercept(Call::Activity(&mut call));
+        let ActivityCall {
+            activity_type,
+            input,
+            options,
+            headers,
+        } = call;
         let subject = Subject::Activity {
             name: activity_type.clone(),
             cancel: Cell::new(options.cancel),
@@ -100,6 +104,7 @@ impl Shared {
                 input,
                 options,
                 site,
+                headers,
             };
             Some(Command::ScheduleActivity(Box::new(command)))
         })
@@ -107,21 +112,23 @@ impl Shared {
 
     pub(crate) fn schedule_timer(
         self: &Rc<Self>,
-        delay: std::time::Duration,
+        mut delay: std::time::Duration,
         site: Site,
     ) -> Operation {
+        self.intercept(Call::Timer(&mut delay));
         self.schedule(Kind::Timer, Subject::Timer, site, |seq, site| {
             Some(Command::StartTimer { seq, delay, site })
         })
     }
 
-    pub(crate) fn schedule_step(
-        self: &Rc<Self>,
-        name: StepName,
-        options: StepOptions,
-        code: StepCode,
-        site: Site,
-    ) -> Operation {
+    pub(crate) fn schedule_step(self: &Rc<Self>, mut call: StepCall, site: Site) -> Operation {
+        self.intercept(Call::Step(&mut call));
+        let StepCall {
+            name,
+            options,
+            code,
+            ..
+        } = call;
         let subject = Subject::Step {
             name: name.clone(),
             code,
@@ -423,11 +430,14 @@ impl Shared {
         let Subject::Recv { name } = &cell.subject else {
             return None;
         };
-        let input = self.mailbox.borrow_mut().take(name)?;
+        let mut signal = self.mailbox.borrow_mut().take(name)?;
+        if let Some(interceptors) = self.interceptors() {
+            interceptors.received(Context::at(self.address), &mut signal);
+        }
         self.forget(cell);
-        self.remember_undo(cell, &input);
+        self.remember_undo(cell, &signal.input);
         *cell.state.borrow_mut() = State::Taken;
-        Some(Resolution::Completed(input))
+        Some(Resolution::Completed(signal.input))
     }
 
     fn forget(&self, cell: &OperationCell) {

@@ -9,8 +9,9 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use outlast_model::event::Site;
-use outlast_model::{ActivityOptions, ActivityType, Payload, Resolution};
+use outlast_model::{ActivityOptions, ActivityType, Headers, Payload, Resolution};
 
+use crate::intercept::ActivityCall;
 use crate::shared::Shared;
 
 /// The future that undoes.
@@ -40,10 +41,13 @@ pub(crate) fn run(shared: Rc<Shared>) -> UndoFuture {
             } = undo;
             let name = activity_type.clone();
             let told = site.clone();
-            match shared
-                .schedule_activity(activity_type, input, options, site)
-                .await
-            {
+            let call = ActivityCall {
+                activity_type,
+                input,
+                options,
+                headers: Headers::new(),
+            };
+            match shared.schedule_activity(call, site).await {
                 Resolution::Completed(_) => {}
                 Resolution::Failed(failure, _) => shared
                     .warn_live(|| format!("undo `{name}` of the call at {told} failed: {failure}")),

@@ -29,14 +29,18 @@ pub(crate) fn run(shared: Rc<Shared>, job: UpdateJob, handler: UpdateHandler) ->
         } = handler;
         let request = job.request;
         let id = request.id.clone();
-        if let Some(validator) = validator.filter(|_| job.run_validator)
-            && let Err(failure) = judge(&shared, &validator, &request)
+        if job.run_validator
+            && let Err(failure) = judge(&shared, validator.as_ref(), &request)
         {
             shared.answer(Command::RejectUpdate { id, failure });
             return Ok(());
         }
         shared.answer(Command::AcceptUpdate { id: id.clone() });
-        let result = code(Context::at(shared.address), request).await;
+        let ctx = Context::at(shared.address);
+        let result = match shared.interceptors() {
+            None => code(ctx, request).await,
+            Some(all) => all.update(ctx, request, code).await,
+        };
         // The failure of a branch it spawned counts as its own.
         let failure = shared.scope.borrow().take_failure();
         let outcome = match failure.map_or(result, Err) {
@@ -50,9 +54,14 @@ pub(crate) fn run(shared: Rc<Shared>, job: UpdateJob, handler: UpdateHandler) ->
 
 fn judge(
     shared: &Rc<Shared>,
-    validator: &UpdateValidator,
+    validator: Option<&UpdateValidator>,
     request: &UpdateRequest,
 ) -> Result<(), Failure> {
     let ctx = Context::at(shared.address);
-    shared.read_only(Reader::Validator, || validator(ctx, request))?
+    let read = |judge: &dyn Fn() -> Result<(), Failure>| shared.read_only(Reader::Validator, judge);
+    match (shared.interceptors(), validator) {
+        (None, None) => Ok(()),
+        (None, Some(validator)) => read(&|| validator(ctx, request))?,
+        (Some(all), validator) => read(&|| all.validate(ctx, request.clone(), validator))?,
+    }
 }

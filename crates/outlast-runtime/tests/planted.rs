@@ -4,7 +4,7 @@
 use outlast_model::event::Started;
 use outlast_model::planted::{Bug, plant};
 use outlast_model::{
-    Activation, Command, Failure, Job, Payload, RunId, Shared, SignalName, Timestamp,
+    Activation, Command, Failure, Headers, Job, Payload, RunId, Shared, SignalName, Timestamp,
 };
 use outlast_runtime::{Context, Instance, MainFuture, MainOutcome, Program, Unwatched};
 use std::sync::Arc;
@@ -43,6 +43,7 @@ fn start() -> Instance {
         parent: None,
         first_run_id: None,
         continued_from: None,
+        headers: Headers::new(),
     };
     let mut first = activation(vec![Job::Initialize(Shared::new(started))]);
     first.is_replaying = true;
@@ -58,6 +59,7 @@ fn next(mut instance: Instance) -> Vec<Command> {
     let signal = Job::Signal {
         name,
         input: Payload::null(),
+        headers: Headers::new(),
     };
     instance
         .activate(&activation(vec![signal]), &Unwatched)

@@ -9,12 +9,12 @@ use std::future::Future;
 use std::pin::Pin;
 
 use outlast_model::event::{Event, UpdateRequest};
-use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{
     AttemptOutcome, AttemptToken, Query, TaskAnswer, TaskToken, WorkflowTask,
 };
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{Failure, Payload, Refusal, RequestId, RunId, SignalName};
+use outlast_model::{Failure, Payload, Refusal, RequestId, RunId};
 
 /// The right of one engine thread to drive one shard. A thread that lost its shard to a spare
 /// one learns so by [`Next::Replaced`].
@@ -96,23 +96,12 @@ pub trait ClientPort: Send + Sync {
     fn result(&self, run: RunRef) -> Answer<RunOutcome>;
 
     /// Sends a message.
-    fn signal(
-        &self,
-        run: RunRef,
-        name: SignalName,
-        input: Payload,
-        request_id: Option<RequestId>,
-    ) -> Answer<()>;
+    fn signal(&self, run: RunRef, signal: SignalRequest) -> Answer<()>;
 
     /// Starts a run with a message that its code sees first, or sends it to the open run that the
     /// request's conflict policy chose. One commit: both or neither.
-    fn signal_with_start(
-        &self,
-        request: StartRequest,
-        name: SignalName,
-        input: Payload,
-        request_id: Option<RequestId>,
-    ) -> Answer<StartReply>;
+    fn signal_with_start(&self, request: StartRequest, signal: SignalRequest)
+    -> Answer<StartReply>;
 
     /// Asks something of a run and waits until it has come this far. The same id again is the same
     /// update: it is not done twice, and its answer is known for as long as the run is.

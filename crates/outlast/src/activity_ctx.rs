@@ -3,7 +3,7 @@
 use std::fmt;
 
 use outlast_model::task::{ActivityTask, StopReason};
-use outlast_model::{Payload, RunId, WorkflowId, limits};
+use outlast_model::{Headers, Payload, RunId, WorkflowId, limits};
 use outlast_worker::attempt::AttemptCtx;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -67,6 +67,13 @@ impl ActivityCtx {
     /// The run that asked for it.
     pub fn run_id(&self) -> RunId {
         self.task().map_or_else(RunId::default, |task| task.run_id)
+    }
+
+    /// What came with the call.
+    pub fn headers(&self) -> Headers {
+        self.task()
+            .map(|task| task.headers.clone())
+            .unwrap_or_default()
     }
 
     /// The same text in every attempt of this activity and in no other: give it to a service

@@ -8,7 +8,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use outlast_model::command::ContinueAsNew;
-use outlast_model::{Payload, WorkflowType};
+use outlast_model::{Headers, Payload, WorkflowType};
 use serde::Serialize;
 
 use crate::arg::Arg;
@@ -79,6 +79,7 @@ impl Continuation {
             input: store_or_panic(&subject, input),
             run_timeout: None,
             signals: Vec::new(),
+            headers: Headers::new(),
         }))
     }
 

@@ -13,7 +13,9 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use outlast_model::payload::PayloadError;
-use outlast_model::{ActivityType, Payload, RunId, SignalName, StepName, StepOptions, WorkflowId};
+use outlast_model::{
+    ActivityType, Headers, Payload, RunId, SignalName, StepName, StepOptions, WorkflowId,
+};
 use outlast_runtime::{Context, StepCode, Supervision};
 use serde_json::Value;
 
@@ -236,6 +238,11 @@ impl<S> Ctx<S> {
     /// This run.
     pub fn run_id(self) -> RunId {
         self.raw.run_id()
+    }
+
+    /// What came with the start of this run.
+    pub fn headers(self) -> Headers {
+        self.raw.headers()
     }
 
     /// Whether this workflow, or the branch this is called in, was asked to stop.

@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use outlast_engine::Effect;
 use outlast_model::event::UpdateRequest;
-use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{
     AttemptKind, AttemptOutcome, AttemptToken, Query, TaskAnswer, TaskToken,
 };
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{Event, Failure, Payload, Refusal, RequestId, RunId, SignalName};
+use outlast_model::{Event, Failure, Payload, Refusal, RequestId, RunId};
 use outlast_service::mail::Reply;
 use outlast_service::outlet::Outlet;
 use outlast_service::service::{self, Service};
@@ -188,26 +188,16 @@ impl ClientPort for Embedded {
         self.ask(|service, reply| service.result(run, reply))
     }
 
-    fn signal(
-        &self,
-        run: RunRef,
-        name: SignalName,
-        input: Payload,
-        request_id: Option<RequestId>,
-    ) -> Answer<()> {
-        self.ask(|service, reply| service.signal(run, name, input, request_id, reply))
+    fn signal(&self, run: RunRef, signal: SignalRequest) -> Answer<()> {
+        self.ask(|service, reply| service.signal(run, signal, reply))
     }
 
     fn signal_with_start(
         &self,
         request: StartRequest,
-        name: SignalName,
-        input: Payload,
-        request_id: Option<RequestId>,
+        signal: SignalRequest,
     ) -> Answer<StartReply> {
-        self.ask(|service, reply| {
-            service.signal_with_start(request, name, input, request_id, reply);
-        })
+        self.ask(|service, reply| service.signal_with_start(request, signal, reply))
     }
 
     fn update(

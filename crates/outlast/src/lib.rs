@@ -102,7 +102,8 @@ pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
 pub use outlast_model::task::StopReason;
 pub use outlast_model::view::{Description, ListFilter, Summary};
 pub use outlast_model::{
-    CancelMode, ChildCancel, ParentClose, Payload, Refusal, RetryPolicy, RunId, Status, WorkflowId,
+    CancelMode, ChildCancel, Headers, ParentClose, Payload, Refusal, RetryPolicy, RunId, Status,
+    WorkflowId,
 };
 pub use outlast_runtime::HandlerEnd;
 #[cfg(feature = "sqlite")]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use outlast_model::payload::PayloadError;
 use outlast_model::view::RunRef;
-use outlast_model::{Payload, RunId};
+use outlast_model::{Headers, Payload, RunId};
 
 use crate::call_error::{CallError, ENCODE};
 use crate::client::App;
@@ -22,6 +22,7 @@ pub(crate) struct Outgoing {
     pub(crate) run: RunRef,
     pub(crate) name: Cow<'static, str>,
     pub(crate) content: Content,
+    pub(crate) headers: Headers,
 }
 
 impl Outgoing {
@@ -35,6 +36,7 @@ impl Outgoing {
             run: handle.run_ref().clone(),
             name: name.into(),
             content: Content(content),
+            headers: Headers::new(),
         }
     }
 

@@ -10,9 +10,10 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 
 use outlast_model::promise::Settlement;
+use outlast_model::start::SignalRequest;
 use outlast_model::task::{PROMISE_SIGNAL, promise_request};
 use outlast_model::view::RunRef;
-use outlast_model::{PromiseId, SignalName, WorkflowId};
+use outlast_model::{Headers, PromiseId, SignalName, WorkflowId};
 use serde::Serialize;
 
 use crate::arg::Arg;
@@ -170,9 +171,13 @@ impl IntoFuture for Settling {
             let request = promise_request(&id);
             let settlement = Settlement { id, outcome }.encode();
             let content = Content::new(settlement).payload(&subject)?;
-            let name = SignalName::new(PROMISE_SIGNAL);
-            let sent = self.app.port().signal(run, name, content, Some(request));
-            Ok(sent.await?)
+            let signal = SignalRequest {
+                name: SignalName::new(PROMISE_SIGNAL),
+                input: content,
+                request_id: Some(request),
+                headers: Headers::new(),
+            };
+            Ok(self.app.port().signal(run, signal).await?)
         })
     }
 }

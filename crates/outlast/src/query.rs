@@ -7,7 +7,7 @@ use std::pin::Pin;
 
 use outlast_model::failure::type_name;
 use outlast_model::task::Query as Question;
-use outlast_model::{Failure as FailureTrace, FailureKind, QueryName, Refusal};
+use outlast_model::{Failure as FailureTrace, FailureKind, Headers, QueryName, Refusal};
 
 use crate::call_error::CallError;
 use crate::error::Error;
@@ -79,6 +79,12 @@ impl<O, E> Asking<O, E> {
             types: PhantomData,
         }
     }
+
+    /// What travels with it.
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.outgoing.headers = headers;
+        self
+    }
 }
 
 impl<O: Data, E: IntoFailure> IntoFuture for Asking<O, E> {
@@ -89,11 +95,16 @@ impl<O: Data, E: IntoFailure> IntoFuture for Asking<O, E> {
         Box::pin(async move {
             let subject = Subject::Query(self.outgoing.name.clone());
             let Outgoing {
-                app, run, content, ..
+                app,
+                run,
+                content,
+                headers,
+                ..
             } = self.outgoing;
             let question = Question {
                 name: QueryName::new(&*self.outgoing.name),
                 input: content.payload(&subject)?,
+                headers,
             };
             let answer = app
                 .port()

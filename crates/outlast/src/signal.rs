@@ -5,7 +5,8 @@ use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-use outlast_model::{Payload, RequestId, SignalName};
+use outlast_model::start::SignalRequest;
+use outlast_model::{Headers, RequestId, SignalName};
 
 use crate::call_error::CallError;
 use crate::outgoing::Outgoing;
@@ -67,16 +68,22 @@ impl Sent {
         self
     }
 
+    /// What travels with it.
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.outgoing.headers = headers;
+        self
+    }
+
     /// What is sent.
-    pub(crate) fn request(self) -> Result<(SignalName, Payload, Option<RequestId>), CallError> {
+    pub(crate) fn request(self) -> Result<SignalRequest, CallError> {
         let name = self.outgoing.name;
         let subject = Subject::Signal(name.clone());
-        let content = self.outgoing.content.payload(&subject)?;
-        Ok((
-            SignalName::new(&*name),
-            content,
-            self.request_id.map(RequestId::new),
-        ))
+        Ok(SignalRequest {
+            name: SignalName::new(&*name),
+            input: self.outgoing.content.payload(&subject)?,
+            request_id: self.request_id.map(RequestId::new),
+            headers: self.outgoing.headers,
+        })
     }
 }
 
@@ -87,8 +94,8 @@ impl IntoFuture for Sent {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (app, run) = (self.outgoing.app.clone(), self.outgoing.run.clone());
-            let (name, content, request_id) = self.request()?;
-            Ok(app.port().signal(run, name, content, request_id).await?)
+            let signal = self.request()?;
+            Ok(app.port().signal(run, signal).await?)
         })
     }
 }

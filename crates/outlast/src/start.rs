@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartReply, StartRequest};
 use outlast_model::view::RunRef;
-use outlast_model::{QueueName, Refusal, RequestId, RunId, WorkflowId, WorkflowType};
+use outlast_model::{Headers, QueueName, Refusal, RequestId, RunId, WorkflowId, WorkflowType};
 
 use crate::call_error::{CallError, ENCODE};
 use crate::client::App;
@@ -32,6 +32,7 @@ pub(crate) struct Draft {
     reuse: ReusePolicy,
     run_timeout: Option<Duration>,
     queue: Option<String>,
+    headers: Headers,
 }
 
 impl Draft {
@@ -50,6 +51,7 @@ impl Draft {
             reuse: ReusePolicy::default(),
             run_timeout: None,
             queue: None,
+            headers: Headers::new(),
         }
     }
 
@@ -76,6 +78,7 @@ impl Draft {
             reuse: self.reuse,
             run_timeout: self.run_timeout,
             parent: None,
+            headers: self.headers,
         };
         Ok((self.app, request))
     }
@@ -146,6 +149,12 @@ impl<T, E, H> Start<T, E, H> {
     /// The task queue its tasks wait in.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.draft.queue = Some(queue.into());
+        self
+    }
+
+    /// What travels with it: interceptors write and read it.
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.draft.headers = headers;
         self
     }
 }
@@ -251,6 +260,12 @@ impl<T, E> Run<T, E> {
     /// The task queue its tasks wait in.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.draft.queue = Some(queue.into());
+        self
+    }
+
+    /// What travels with it: interceptors write and read it.
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.draft.headers = headers;
         self
     }
 }

@@ -82,12 +82,11 @@ where
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let (name, content, request_id) = self.signal.request()?;
+            let signal = self.signal.request()?;
             let (app, request) = self.start.draft.request()?;
             let started = Starting::new(app, &request);
             let port = started.app.port();
-            let reply = port.signal_with_start(request, name, content, request_id);
-            let reply = reply.await?;
+            let reply = port.signal_with_start(request, signal).await?;
             Ok(started.handle(reply).into())
         })
     }

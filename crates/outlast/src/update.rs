@@ -9,7 +9,7 @@ use std::pin::Pin;
 use outlast_model::event::{UpdateOutcome, UpdateRequest};
 use outlast_model::start::{UpdateReply, UpdateStage};
 use outlast_model::view::RunRef;
-use outlast_model::{UpdateId, UpdateName};
+use outlast_model::{Headers, UpdateId, UpdateName};
 
 use crate::call_error::CallError;
 use crate::client::App;
@@ -93,6 +93,12 @@ impl<O, E> Updating<O, E> {
         self
     }
 
+    /// What travels with it.
+    pub fn headers(mut self, headers: Headers) -> Self {
+        self.outgoing.headers = headers;
+        self
+    }
+
     /// Waits only until the update has passed its validator, durably.
     pub fn accepted(self) -> Accepting<O, E> {
         Accepting(self)
@@ -109,11 +115,13 @@ impl<O, E> Updating<O, E> {
             run,
             name,
             content,
+            headers,
         } = self.outgoing;
         let request = UpdateRequest {
             id: UpdateId::new(id),
             name: UpdateName::new(&*name),
             input: content.payload(&subject)?,
+            headers,
         };
         let handle = UpdateHandle {
             app,

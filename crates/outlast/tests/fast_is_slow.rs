@@ -17,7 +17,7 @@ use outlast_model::promise::Settlement;
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest, UpdateStage};
 use outlast_model::task::{AttemptOutcome, AttemptResult, PROMISE_SIGNAL, promise_request};
 use outlast_model::view::RunRef;
-use outlast_model::{EventKind, Failure, RunId, Timestamp, WorkflowId};
+use outlast_model::{EventKind, Failure, Headers, RunId, Timestamp, WorkflowId};
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
 use outlast_service::outlet::Outlet;
@@ -133,6 +133,7 @@ impl Bench {
             reuse: ReusePolicy::AllowDuplicate,
             run_timeout: None,
             parent: None,
+            headers: Headers::new(),
         };
         self.accept(Mail::Start {
             request: Box::new(request),
@@ -239,6 +240,7 @@ impl Bench {
             name: self.rng.pick(&["a", "b", "log", "work"]).into(),
             input: encoded(&self.signals),
             request_id: None,
+            headers: Headers::new(),
         };
         self.message(input);
         if self.rng.chance(20) {
@@ -257,6 +259,7 @@ impl Bench {
                 id: update_id(value),
                 name: name.into(),
                 input: encoded(&value),
+                headers: Headers::new(),
             },
             stage: UpdateStage::Completed,
             reply: Box::new(|_| {}),
@@ -294,6 +297,7 @@ impl Bench {
             name: PROMISE_SIGNAL.into(),
             input: settlement.encode().expect("plain data encodes"),
             request_id: Some(promise_request(&id)),
+            headers: Headers::new(),
         });
     }
 

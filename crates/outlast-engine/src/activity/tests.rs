@@ -4,7 +4,7 @@ use super::*;
 use core::time::Duration;
 use outlast_model::event::Site;
 use outlast_model::id::Seq;
-use outlast_model::{ActivityOptions, RetryPolicy};
+use outlast_model::{ActivityOptions, Headers, RetryPolicy};
 use proptest::prelude::*;
 use std::fmt::Write;
 use std::string::String;
@@ -28,6 +28,7 @@ fn activity(state: State) -> Activity {
             ..ActivityOptions::default()
         },
         site: Site::default(),
+        headers: Headers::new(),
     };
     Activity {
         state,

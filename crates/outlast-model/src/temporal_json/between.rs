@@ -9,7 +9,7 @@ use alloc::string::ToString;
 use serde_json::{Value, json};
 
 use super::ids::{Ids, Sent};
-use super::value::{self, duration, id, payloads};
+use super::value::{self, duration, header, id, payloads};
 use super::{TASK_TIMEOUT, name};
 use crate::event::{
     CancelOf, ChildEvent, ChildInitiated, ContinuedAsNew, ExternalEvent, UpdateAccepted,
@@ -24,6 +24,7 @@ pub(super) fn continued_as_new(next: &ContinuedAsNew, ids: &Ids) -> Value {
         "workflowType": value::named(next.workflow_type.as_str()),
         "taskQueue": value::queue(&next.queue),
         "input": payloads(&next.input),
+        "header": header(&next.headers),
         "workflowRunTimeout": next.run_timeout.map(duration),
         "workflowTaskTimeout": TASK_TIMEOUT,
         "workflowTaskCompletedEventId": id(ids.task_completed),
@@ -80,6 +81,7 @@ fn child_initiated(child: &ChildInitiated, ids: &Ids) -> Value {
         "workflowType": value::named(child.workflow_type.as_str()),
         "taskQueue": value::queue(&child.queue),
         "input": payloads(&child.input),
+        "header": header(&child.headers),
         "workflowRunTimeout": child.options.run_timeout.map(duration),
         "workflowTaskTimeout": TASK_TIMEOUT,
         "parentClosePolicy": name::parent_close(child.options.parent_close),
@@ -125,6 +127,7 @@ pub(super) fn external(event: &ExternalEvent, ids: &Ids) -> Value {
             "workflowExecution": value::target(&signal.target),
             "signalName": signal.name.as_str(),
             "input": payloads(&signal.input),
+            "header": header(&signal.headers),
             "workflowTaskCompletedEventId": id(ids.task_completed),
         }),
         ExternalEvent::SignalFailed { seq, cause } => {
@@ -174,6 +177,10 @@ fn update_accepted(accepted: &UpdateAccepted) -> Value {
 fn update_request(request: &UpdateRequest) -> Value {
     json!({
         "meta": { "updateId": request.id.as_str() },
-        "input": { "name": request.name.as_str(), "args": payloads(&request.input) },
+        "input": {
+            "header": header(&request.headers),
+            "name": request.name.as_str(),
+            "args": payloads(&request.input),
+        },
     })
 }

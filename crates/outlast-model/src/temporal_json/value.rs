@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::ids::Ids;
 use super::name;
 use crate::failure::{Failure, FailureKind};
+use crate::headers::Headers;
 use crate::id::{EventId, QueueName, RunId, WorkflowId};
 use crate::options::RetryPolicy;
 use crate::payload::Payload;
@@ -66,6 +67,18 @@ pub(super) fn retry_policy(policy: &RetryPolicy) -> Value {
 /// Temporal's list of payloads, with the one we have.
 pub(super) fn payloads(one: &Payload) -> Value {
     json!({ "payloads": [payload(one)] })
+}
+
+/// What travels with a call; null where nothing does.
+pub(super) fn header(headers: &Headers) -> Value {
+    if headers.is_empty() {
+        return Value::Null;
+    }
+    let fields: Map<String, Value> = headers
+        .iter()
+        .map(|(name, value)| (name.into(), payload(value)))
+        .collect();
+    json!({ "fields": fields })
 }
 
 fn payload(payload: &Payload) -> Value {

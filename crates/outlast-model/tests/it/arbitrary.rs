@@ -9,8 +9,8 @@ use outlast_model::failure::RetryState;
 use outlast_model::payload::Encoding;
 use outlast_model::{
     ActivityOptions, Attempt, CancelMode, Epoch, Event, EventId, EventKind, Fact, Failure,
-    FailureKind, Incarnation, Payload, Record, Resolution, RetryPolicy, Seq, Shared, StepOptions,
-    TimeoutKind, Timestamp,
+    FailureKind, Headers, Incarnation, Payload, Record, Resolution, RetryPolicy, Seq, Shared,
+    StepOptions, TimeoutKind, Timestamp,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -78,8 +78,8 @@ fn started() -> BoxedStrategy<Started> {
         of(between::run_id()),
         of(between::run_id()),
     );
-    (request, between::run_id(), kin)
-        .prop_map(|(request, run_id, kin)| {
+    (request, between::run_id(), kin, headers())
+        .prop_map(|(request, run_id, kin, headers)| {
             let (id, name, input, request_id, run_timeout) = request;
             Started {
                 workflow_id: id.as_str().into(),
@@ -92,6 +92,7 @@ fn started() -> BoxedStrategy<Started> {
                 parent: kin.0.map(Box::new),
                 first_run_id: kin.1,
                 continued_from: kin.2,
+                headers,
             }
         })
         .boxed()
@@ -110,8 +111,8 @@ fn task_kind() -> BoxedStrategy<EventKind> {
 fn activity_kind() -> BoxedStrategy<EventKind> {
     let ended = || (seq(), failure(), retry_state());
     prop_oneof![
-        (seq(), text(), payload(), options(), site()).prop_map(
-            |(seq, name, input, options, site)| {
+        (seq(), text(), payload(), options(), site(), headers()).prop_map(
+            |(seq, name, input, options, site, headers)| {
                 EventKind::ActivityScheduled(Shared::new(ActivityScheduled {
                     seq,
                     activity_type: name.as_str().into(),
@@ -119,6 +120,7 @@ fn activity_kind() -> BoxedStrategy<EventKind> {
                     input,
                     options,
                     site,
+                    headers,
                 }))
             }
         ),
@@ -179,10 +181,13 @@ fn small_kind() -> BoxedStrategy<EventKind> {
             };
             EventKind::StepRecorded(Box::new(step))
         }),
-        (text(), payload(), of(text())).prop_map(|(name, input, id)| EventKind::Signaled {
-            name: name.as_str().into(),
-            input,
-            request_id: id.map(|r| r.as_str().into()),
+        (text(), payload(), of(text()), headers()).prop_map(|(name, input, id, headers)| {
+            EventKind::Signaled {
+                name: name.as_str().into(),
+                input,
+                request_id: id.map(|r| r.as_str().into()),
+                headers,
+            }
         }),
     ]
     .boxed()
@@ -319,12 +324,18 @@ fn failure_kind() -> BoxedStrategy<FailureKind> {
     .boxed()
 }
 
+pub(crate) fn headers() -> BoxedStrategy<Headers> {
+    vec((text(), payload()), 0..3)
+        .prop_map(|pairs| pairs.into_iter().collect())
+        .boxed()
+}
+
 fn payload() -> BoxedStrategy<Payload> {
     let encoding = prop_oneof![
         Just(Encoding::Null),
         Just(Encoding::Json),
         Just(Encoding::Bytes),
-        text().prop_map(Encoding::Other),
+        text().prop_map(|name| Encoding::Other(Box::new(name))),
     ];
     let metadata = of(btree_map(text(), vec(any::<u8>(), 0..4), 0..3));
     (encoding, vec(any::<u8>(), 0..24), metadata)

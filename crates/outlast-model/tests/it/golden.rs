@@ -13,7 +13,9 @@ use outlast_model::post::{Post, PostBody};
 use outlast_model::record::{self, Damaged};
 use outlast_model::{Event, EventId, EventKind, Fact, Record};
 
-use crate::samples::{BEGIN, continued_child, every_fact, every_kind, every_post};
+use crate::samples::{
+    BEGIN, continued_child, every_fact, every_kind, every_post, post_with_headers, with_headers,
+};
 
 #[test]
 fn every_event_kind_is_read_as_it_was_written() {
@@ -32,6 +34,18 @@ fn a_run_with_parent_and_predecessor_is_read_as_it_was_written() {
         "event-WorkflowExecutionStarted-ContinuedChild",
         &event(continued_child()),
     );
+}
+
+#[test]
+fn what_travels_with_a_call_is_read_as_it_was_written() {
+    for kind in every_kind().into_iter().filter_map(with_headers) {
+        let name = format!("event-{}-Headers", kind.name());
+        held_record(&name, &event(kind));
+    }
+    for post in every_post().into_iter().filter_map(post_with_headers) {
+        let name = format!("post-{}-Headers", post_name(&post.body));
+        held(&name, &post, record::frame::<Post>, record::unframe::<Post>);
+    }
 }
 
 #[test]
@@ -170,8 +184,10 @@ fn held<T: Debug + PartialEq>(
 ) {
     let (hex, text) = (golden(name, "hex"), golden(name, "txt"));
     let said = format!("{sample:#?}\n");
-    if !hex.exists() && is_blessing() {
-        fs::write(&hex, to_hex(&write(sample))).expect("writes the golden bytes");
+    if is_blessing() {
+        if !hex.exists() {
+            fs::write(&hex, to_hex(&write(sample))).expect("writes the golden bytes");
+        }
         fs::write(&text, &said).expect("writes what they say");
     }
     let stored = fs::read_to_string(&hex)

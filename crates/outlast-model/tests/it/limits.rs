@@ -12,6 +12,11 @@ fn a_payload_has_at_most_2_mib() {
 }
 
 #[test]
+fn headers_have_at_most_64_kib() {
+    assert_eq!(limits::HEADERS_BYTES, 64 * 1024);
+}
+
+#[test]
 fn a_commit_has_at_most_64_mib() {
     assert_eq!(limits::COMMIT_BYTES, 64 * MIB);
 }

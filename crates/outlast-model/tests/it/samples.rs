@@ -1,6 +1,7 @@
 //! One value of every kind of event, fact and post, with every field filled in.
 
 mod between;
+mod headers;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use outlast_model::payload::Encoding;
 use outlast_model::record::AcceptedBefore;
 use outlast_model::{
     ActivityOptions, Attempt, CancelMode, Epoch, Event, EventId, EventKind, Fact, Failure,
-    FailureKind, Incarnation, Payload, Resolution, RetryPolicy, RunId, Seq, Shared, StepOptions,
-    TimeoutKind, Timestamp,
+    FailureKind, Headers, Incarnation, Payload, Resolution, RetryPolicy, RunId, Seq, Shared,
+    StepOptions, TimeoutKind, Timestamp,
 };
 
 pub(crate) use between::{
@@ -24,6 +25,7 @@ pub(crate) use between::{
     every_post, patched, signal_delivered, signal_failed, signal_initiated, update_accepted,
     update_admitted, update_completed, update_failed,
 };
+pub(crate) use headers::{post_with_headers, with_headers};
 
 /// When the samples begin.
 pub(crate) const BEGIN: Timestamp = Timestamp(1_700_000_000_000_000);
@@ -80,6 +82,7 @@ fn start() -> Started {
         parent: None,
         first_run_id: None,
         continued_from: None,
+        headers: Headers::new(),
     }
 }
 
@@ -117,6 +120,7 @@ pub(crate) fn activity_scheduled(seq: u32) -> EventKind {
             queue: Some("payments".into()),
         },
         site: site(12),
+        headers: Headers::new(),
     }))
 }
 
@@ -199,7 +203,7 @@ pub(crate) fn step_completed(seq: u32) -> EventKind {
 pub(crate) fn signaled(request_id: &str) -> EventKind {
     let metadata = BTreeMap::from([("key-id".into(), b"k1".to_vec())]);
     let input = Payload {
-        encoding: Encoding::Other("binary/encrypted".into()),
+        encoding: Encoding::Other(Box::new("binary/encrypted".into())),
         data: vec![0, 255, 16].into(),
         metadata: Some(Box::new(metadata)),
     };
@@ -207,6 +211,7 @@ pub(crate) fn signaled(request_id: &str) -> EventKind {
         name: "approve".into(),
         input,
         request_id: Some(request_id.into()),
+        headers: Headers::new(),
     }
 }
 

@@ -13,7 +13,7 @@ fn what_every_activity_moves_fits_into_two_cache_lines() {
         ("EventKind", size_of::<EventKind>(), 96),
         ("Job", size_of::<Job>(), 96),
         ("AttemptResult", size_of::<AttemptResult>(), 72),
-        ("Payload", size_of::<Payload>(), 64),
+        ("Payload", size_of::<Payload>(), 56),
         ("Failure", size_of::<Failure>(), 8),
     ];
     for (name, size, limit) in sizes {

@@ -15,7 +15,7 @@ use crate::samples::{
     every_kind, failed, history, json, patched, signal_delivered, signal_failed, signal_initiated,
     signaled, started, step_completed, step_recorded, task_failed, task_scheduled, terminated,
     timer_canceled, timer_fired, timer_started, update_accepted, update_admitted, update_completed,
-    update_failed,
+    update_failed, with_headers,
 };
 
 /// A run in which everything happens that can happen to one run.
@@ -144,6 +144,26 @@ fn every_end_is_exported() {
         ends += &format!("{:#}\n", parsed["events"][4]);
     }
     insta::assert_snapshot!(ends);
+}
+
+/// Eight kinds can have headers; they stand where Temporal's parsers look for them.
+#[test]
+fn what_travels_with_a_call_is_exported() {
+    let mut found = String::new();
+    for kind in every_kind().into_iter().filter_map(with_headers) {
+        let name = kind.name();
+        let parsed: Value =
+            serde_json::from_str(&temporal_json::export(&history([kind]))).expect("is JSON");
+        let attributes = format!("{}{}EventAttributes", name[..1].to_lowercase(), &name[1..]);
+        let attributes = &parsed["events"][0][attributes];
+        let update = ["request", "acceptedRequest"]
+            .map(|of| &attributes[of]["input"])
+            .into_iter()
+            .find(|input| input.is_object());
+        let header = &update.unwrap_or(attributes)["header"];
+        found += &format!("{name} {header}\n");
+    }
+    insta::assert_snapshot!(found);
 }
 
 /// The outer form holds for each kind: Temporal's parsers refuse an event without it.

@@ -59,7 +59,11 @@ impl Instance {
                     let questions = self.shared.questions.borrow();
                     unknown_handler("query", name, questions.names())
                 })?;
-                self.read(query, watch, |ctx| handler(ctx, query))
+                let interceptors = self.shared.interceptors();
+                self.read(query, watch, |ctx| match interceptors {
+                    None => handler(ctx, query),
+                    Some(all) => all.query(ctx, query.clone(), &handler),
+                })
             }
         }
     }

@@ -4,8 +4,9 @@
 //! run, handlers of this activation first, the others in the order in which they were woken.
 //! Signals that were buffered and have found a handler since start another round.
 
+use outlast_model::job::SignalMessage;
 use outlast_model::planted::{Bug, is_planted};
-use outlast_model::{Activation, Command, Job, Payload, Resolution, Seq, SignalName};
+use outlast_model::{Activation, Command, Job, Payload, Resolution, Seq};
 
 use super::{Instance, Phase};
 use crate::cell::{Key, Kind};
@@ -99,7 +100,19 @@ impl Instance {
         match job {
             // The instance exists: it was created for this job.
             Job::Initialize(_) => {}
-            Job::Signal { name, input } => self.arrive(name, input, applied)?,
+            Job::Signal {
+                name,
+                input,
+                headers,
+            } => {
+                let signal = SignalMessage {
+                    name: name.clone(),
+                    input: input.clone(),
+                    headers: headers.clone(),
+                };
+                let arrival = self.shared.mailbox.borrow_mut().arrive(signal);
+                self.arrived(arrival, applied)?;
+            }
             Job::FireTimer { seq } => {
                 let key = Key {
                     kind: Kind::Timer,
@@ -144,13 +157,8 @@ impl Instance {
         Ok(())
     }
 
-    fn arrive(
-        &mut self,
-        name: &SignalName,
-        input: &Payload,
-        applied: &mut Applied,
-    ) -> Result<(), TaskFailure> {
-        let arrival = self.shared.mailbox.borrow_mut().arrive(name, input);
+    /// Does what a signal calls for where it went.
+    fn arrived(&mut self, arrival: Arrival, applied: &mut Applied) -> Result<(), TaskFailure> {
         match arrival {
             Arrival::Handle(delivery) => {
                 applied

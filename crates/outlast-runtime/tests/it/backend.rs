@@ -14,7 +14,7 @@ use outlast_model::job::UpdateJob;
 use outlast_model::task::{Notes, Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::view::RunRef;
 use outlast_model::{
-    Activation, Attempt, Command, Epoch, Event, EventId, EventKind, Failure, Job, Payload,
+    Activation, Attempt, Command, Epoch, Event, EventId, EventKind, Failure, Headers, Job, Payload,
     Resolution, RunId, Seq, Shared, StepName, Timestamp, UpdateId,
 };
 use outlast_runtime::{
@@ -103,6 +103,7 @@ impl Backend {
             parent: None,
             first_run_id: None,
             continued_from: None,
+            headers: Headers::new(),
         })));
         backend
     }
@@ -138,6 +139,7 @@ impl Backend {
             name,
             input,
             request_id: None,
+            headers: Headers::new(),
         });
         self
     }
@@ -352,6 +354,7 @@ impl Backend {
         let query = Query {
             name: name.into(),
             input: Payload::bytes(text.to_owned()),
+            headers: Headers::new(),
         };
         let task = task(activation, history, vec![query]);
         let foreign = self.foreign.clone();
@@ -420,6 +423,7 @@ impl Backend {
                         input: c.input,
                         options: c.options,
                         site: c.site,
+                        headers: c.headers,
                     },
                 )));
             }
@@ -462,6 +466,7 @@ impl Backend {
                     queue: c.queue.unwrap_or("q".into()),
                     input: c.input,
                     run_timeout: c.run_timeout,
+                    headers: c.headers,
                 })));
             }
             Command::StartChild(_)
@@ -523,6 +528,7 @@ impl Backend {
                 input: c.input,
                 options: c.options,
                 site: c.site,
+                headers: c.headers,
             };
             self.write(EventKind::Child(ChildEvent::Initiated(Box::new(child))));
         } else if let Command::CancelChild { seq, reason, site } = command {
@@ -552,6 +558,7 @@ impl Backend {
                 name: c.name,
                 input: c.input,
                 site: c.site,
+                headers: c.headers,
             };
             self.write(EventKind::External(ExternalEvent::SignalInitiated(
                 Box::new(signal),
@@ -642,6 +649,7 @@ fn request(id: &str, name: &str, text: &str) -> UpdateRequest {
         id: id.into(),
         name: name.into(),
         input: Payload::bytes(text.to_owned()),
+        headers: Headers::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use futures::FutureExt;
 use outlast_model::command::ContinueAsNew;
 use outlast_model::task::PROMISE_SIGNAL;
-use outlast_model::{ActivityOptions, Command, Payload};
+use outlast_model::{ActivityOptions, Command, Headers, Payload};
 use outlast_runtime::{MainOutcome, SignalHandler};
 
 use crate::backend::{Backend, short};
@@ -18,6 +18,7 @@ fn next(input: &str) -> MainOutcome {
         input: Payload::bytes(input.to_owned()),
         run_timeout: None,
         signals: Vec::new(),
+        headers: Headers::new(),
     }))
 }
 
@@ -40,9 +41,13 @@ fn what_nobody_took_goes_along_in_order_of_arrival() {
         panic!("goes on: {commands:?}");
     };
     assert_eq!(next.input, Payload::bytes("2"));
-    let names: Vec<&str> = next.signals.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<&str> = next
+        .signals
+        .iter()
+        .map(|signal| signal.name.as_str())
+        .collect();
     assert_eq!(names, ["a", PROMISE_SIGNAL, "b"]);
-    assert_eq!(next.signals[2].1, Payload::bytes("5"));
+    assert_eq!(next.signals[2].input, Payload::bytes("5"));
     assert!(backend.is_closed);
     assert!(backend.notes.texts.is_empty(), "{:?}", backend.notes);
     assert_eq!(backend.notes.unhandled_signals, 0);

@@ -3,7 +3,7 @@
 use futures::future::{Either, select};
 use outlast_model::promise::Settlement;
 use outlast_model::task::{PROMISE_SIGNAL, builtin_query};
-use outlast_model::{EventKind, Failure, Payload};
+use outlast_model::{EventKind, Failure, Headers, Payload};
 
 use crate::backend::{Backend, short};
 use crate::flow::{Flow, done, sleep, word};
@@ -24,6 +24,7 @@ impl Backend {
             name: PROMISE_SIGNAL.into(),
             input,
             request_id: None,
+            headers: Headers::new(),
         });
         self
     }

@@ -12,7 +12,9 @@ use outlast_model::command::ContinueAsNew;
 use outlast_model::event::{CancelOf, ChildEvent, ExternalEvent, StartFailedCause};
 use outlast_model::task::builtin_query;
 use outlast_model::view::RunRef;
-use outlast_model::{ActivityOptions, CancelMode, ChildCancel, Failure, Payload, Resolution, Seq};
+use outlast_model::{
+    ActivityOptions, CancelMode, ChildCancel, Failure, Headers, Payload, Resolution, Seq,
+};
 use outlast_runtime::{
     Context, HandlerEnd, MainOutcome, Operation, SignalHandler, Supervision, UpdateHandler, Wait,
 };
@@ -304,6 +306,7 @@ fn flow(pieces: &[Piece], ending: u8) -> Flow {
                     input: Payload::null(),
                     run_timeout: None,
                     signals: Vec::new(),
+                    headers: Headers::new(),
                 })),
             }
         }

@@ -11,8 +11,8 @@ use futures::future::{Either, join, join3, select, select_all};
 use outlast_model::command::ContinueAsNew;
 use outlast_model::view::RunRef;
 use outlast_model::{
-    ActivityOptions, ChildCancel, ChildOptions, Failure, ParentClose, Payload, RetryPolicy,
-    StepOptions,
+    ActivityOptions, ChildCancel, ChildOptions, Failure, Headers, ParentClose, Payload,
+    RetryPolicy, StepOptions,
 };
 use outlast_runtime::{
     Context, HandlerEnd, MainOutcome, Operation, SignalHandler, UpdateCode, UpdateHandler,
@@ -399,5 +399,6 @@ async fn close(form: Form) -> MainOutcome {
         input: Payload::bytes(form.or(TuneContinue, "two", "one")),
         run_timeout: None,
         signals: Vec::new(),
+        headers: Headers::new(),
     }))
 }

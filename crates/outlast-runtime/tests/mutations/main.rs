@@ -17,7 +17,7 @@ mod flow;
 use outlast_model::event::{CancelOf, ChildEvent, ExternalEvent, TaskFailedCause};
 use outlast_model::promise::Settlement;
 use outlast_model::task::PROMISE_SIGNAL;
-use outlast_model::{Event, EventKind, Payload, Resolution, Seq};
+use outlast_model::{Event, EventKind, Headers, Payload, Resolution, Seq};
 use outlast_runtime::{ReplayChecks, TaskFailure, Unwatched, replay};
 
 use backend::Backend;
@@ -60,6 +60,7 @@ fn history() -> Vec<Event> {
         name: PROMISE_SIGNAL.into(),
         input,
         request_id: None,
+        headers: Headers::new(),
     });
     backend.turn();
     backend.complete(8, "").turn();

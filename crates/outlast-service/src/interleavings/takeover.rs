@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use outlast_engine::Effect;
 use outlast_model::job::Job;
-use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest};
+use outlast_model::start::{ConflictPolicy, ReusePolicy, SignalRequest, StartRequest};
 use outlast_model::task::{AttemptKind, Notes, TaskAnswer, WorkflowTask};
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
-    Command, EventKind, Payload, Record, Refusal, RunId, SignalName, Timestamp, record,
+    Command, EventKind, Headers, Payload, Record, Refusal, RunId, SignalName, Timestamp, record,
 };
 use shuttle::sync::mpsc::{Receiver, channel};
 use shuttle::thread::{self, JoinHandle};
@@ -122,6 +122,7 @@ fn start(service: &Service) -> Answer<RunOutcome> {
         reuse: ReusePolicy::AllowDuplicate,
         run_timeout: None,
         parent: None,
+        headers: Headers::new(),
     };
     let ((started, is_started), (ended, outcome)) = (reply(), reply());
     service.start(request, started, Some(ended));
@@ -133,7 +134,13 @@ fn start(service: &Service) -> Answer<RunOutcome> {
 fn signal(service: &Service, name: &str) -> Result<(), Refusal> {
     let (sent, answer) = reply();
     let run = RunRef::newest("w".into());
-    service.signal(run, name.into(), Payload::null(), None, sent);
+    let signal = SignalRequest {
+        name: name.into(),
+        input: Payload::null(),
+        request_id: None,
+        headers: Headers::new(),
+    };
+    service.signal(run, signal, sent);
     answer.recv().expect("the signal is answered")
 }
 

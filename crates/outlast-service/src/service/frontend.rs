@@ -3,10 +3,10 @@
 use outlast_engine::Input;
 use outlast_model::event::UpdateRequest;
 use outlast_model::id::WorkflowId;
-use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::Query;
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{Event, Payload, Refusal, RequestId, SignalName, limits};
+use outlast_model::{Event, Headers, Payload, Refusal, RequestId, limits};
 
 use super::Service;
 use crate::mail::{Mail, Reply, With};
@@ -36,24 +36,17 @@ impl Service {
     pub fn signal_with_start(
         &self,
         request: StartRequest,
-        name: SignalName,
-        input: Payload,
-        request_id: Option<RequestId>,
+        mut signal: SignalRequest,
         reply: Reply<StartReply>,
     ) {
-        let checked = check_start(&request)
-            .and_then(|()| check_signal(&request.workflow_id, &name, &input, request_id.as_ref()));
+        let checked =
+            check_start(&request).and_then(|()| check_signal(&request.workflow_id, &signal));
         if let Err(refusal) = checked {
             return reply(Err(refusal));
         }
         // The same request again, without an id for the signal alone, is the same signal.
-        let request_id = request_id.or_else(|| request.request_id.clone());
-        let with = With::Signal(Input::Signal {
-            name,
-            input,
-            request_id,
-        });
-        self.start_with(request, with, reply);
+        signal.request_id = signal.request_id.or_else(|| request.request_id.clone());
+        self.start_with(request, With::Signal(signal.into()), reply);
     }
 
     /// Starts a run with an update, or sends it to the open run that the conflict policy chose.
@@ -107,7 +100,8 @@ impl Service {
     /// Asks about a run's settled state.
     pub fn query(&self, run: RunRef, query: Query, reply: Reply<Payload>) {
         let checked = check_id("query name", query.name.as_str())
-            .and_then(|()| check_size("query", &run.workflow_id, &query.input));
+            .and_then(|()| check_size("query", &run.workflow_id, &query.input))
+            .and_then(|()| check_headers(&run.workflow_id, &query.headers));
         if let Err(refusal) = checked {
             return reply(Err(refusal));
         }
@@ -123,24 +117,9 @@ impl Service {
     }
 
     /// Sends a message.
-    pub fn signal(
-        &self,
-        run: RunRef,
-        name: SignalName,
-        input: Payload,
-        request_id: Option<RequestId>,
-        reply: Reply<()>,
-    ) {
-        match check_signal(&run.workflow_id, &name, &input, request_id.as_ref()) {
-            Ok(()) => self.message(
-                run,
-                Input::Signal {
-                    name,
-                    input,
-                    request_id,
-                },
-                reply,
-            ),
+    pub fn signal(&self, run: RunRef, signal: SignalRequest, reply: Reply<()>) {
+        match check_signal(&run.workflow_id, &signal) {
+            Ok(()) => self.message(run, signal.into(), reply),
             Err(refusal) => reply(Err(refusal)),
         }
     }
@@ -206,24 +185,22 @@ fn check_start(request: &StartRequest) -> Result<(), Refusal> {
     check_id("workflow type", request.workflow_type.as_str())?;
     check_id("task queue", request.queue.as_str())?;
     check_request(request.request_id.as_ref())?;
-    check_size("input", &request.workflow_id, &request.input)
+    check_size("input", &request.workflow_id, &request.input)?;
+    check_headers(&request.workflow_id, &request.headers)
 }
 
-fn check_signal(
-    workflow_id: &WorkflowId,
-    name: &SignalName,
-    input: &Payload,
-    request_id: Option<&RequestId>,
-) -> Result<(), Refusal> {
-    check_id("signal name", name.as_str())?;
-    check_size("signal", workflow_id, input)?;
-    check_request(request_id)
+fn check_signal(workflow_id: &WorkflowId, signal: &SignalRequest) -> Result<(), Refusal> {
+    check_id("signal name", signal.name.as_str())?;
+    check_size("signal", workflow_id, &signal.input)?;
+    check_headers(workflow_id, &signal.headers)?;
+    check_request(signal.request_id.as_ref())
 }
 
 fn check_update(workflow_id: &WorkflowId, update: &UpdateRequest) -> Result<(), Refusal> {
     check_id("update name", update.name.as_str())?;
     check_id("update id", update.id.as_str())?;
-    check_size("update", workflow_id, &update.input)
+    check_size("update", workflow_id, &update.input)?;
+    check_headers(workflow_id, &update.headers)
 }
 
 fn check_request(request_id: Option<&RequestId>) -> Result<(), Refusal> {
@@ -235,7 +212,23 @@ fn check_size(
     workflow_id: &WorkflowId,
     payload: &Payload,
 ) -> Result<(), Refusal> {
-    let (size, limit) = (payload.size(), limits::PAYLOAD_BYTES);
+    check_bytes(what, workflow_id, payload.size(), limits::PAYLOAD_BYTES)
+}
+
+fn check_headers(workflow_id: &WorkflowId, headers: &Headers) -> Result<(), Refusal> {
+    for (name, _) in headers.iter() {
+        check_id("header", name)?;
+    }
+    let (size, limit) = (headers.size(), limits::HEADERS_BYTES);
+    check_bytes("what travels with a call", workflow_id, size, limit)
+}
+
+fn check_bytes(
+    what: &'static str,
+    workflow_id: &WorkflowId,
+    size: usize,
+    limit: usize,
+) -> Result<(), Refusal> {
     if size <= limit {
         return Ok(());
     }

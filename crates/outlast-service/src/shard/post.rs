@@ -205,5 +205,6 @@ fn start_request(child: ChildRequest) -> StartRequest {
         reuse: child.reuse,
         run_timeout: child.run_timeout,
         parent: Some(Box::new(child.parent)),
+        headers: child.headers,
     }
 }

@@ -328,16 +328,16 @@ impl Shard {
     }
 }
 
-/// Bytes of the payload that an input brings.
+/// Bytes of the payloads that an input brings.
 fn weight(input: &Input) -> usize {
-    if let Input::Signal { input, .. } = input {
-        return input.size();
+    if let Input::Signal { input, headers, .. } = input {
+        return input.size() + headers.size();
     }
     if let Input::Heartbeat { details, .. } = input {
         return details.size();
     }
     if let Input::Update { request, .. } = input {
-        return request.input.size();
+        return request.input.size() + request.headers.size();
     }
     if let Input::Post(post) = input {
         return post_weight(&post.body);
@@ -351,8 +351,8 @@ fn weight(input: &Input) -> usize {
 }
 
 fn post_weight(body: &PostBody) -> usize {
-    if let PostBody::Signal { input, .. } = body {
-        return input.size();
+    if let PostBody::Signal { input, headers, .. } = body {
+        return input.size() + headers.size();
     }
     if let PostBody::ChildEnded { outcome, .. } = body
         && let RunOutcome::Completed(result) = outcome

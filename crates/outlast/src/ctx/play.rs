@@ -11,8 +11,9 @@ use outlast_model::task::{
     PROMISE_SIGNAL, Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask,
 };
 use outlast_model::{
-    Activation, Command, Failure, Job, Payload, PromiseId, QueryName, QueueName, Resolution, RunId,
-    Seq, Shared, SignalName, Timestamp, UpdateId, UpdateName, WorkflowId, WorkflowType,
+    Activation, Command, Failure, Headers, Job, Payload, PromiseId, QueryName, QueueName,
+    Resolution, RunId, Seq, Shared, SignalName, Timestamp, UpdateId, UpdateName, WorkflowId,
+    WorkflowType,
 };
 use outlast_runtime::{ForeignWake, Instance, ReplayChecks, StepCode, Unwatched, run_task};
 use serde::Serialize;
@@ -56,6 +57,7 @@ impl Play {
             parent: None,
             first_run_id: None,
             continued_from: None,
+            headers: Headers::new(),
         };
         let mut play = Self {
             program,
@@ -121,7 +123,14 @@ impl Play {
     /// Asks something; the answer as JSON, or the message of the failure.
     pub(crate) fn query(&mut self, name: &str, input: impl Serialize) -> Result<String, String> {
         let (name, input) = (QueryName::new(name), payload(input));
-        self.task(Vec::new(), vec![Query { name, input }]);
+        self.task(
+            Vec::new(),
+            vec![Query {
+                name,
+                input,
+                headers: Headers::new(),
+            }],
+        );
         let answer = self.answers.pop().expect("one answer to one query");
         answer
             .map(|payload| text(&payload))
@@ -133,6 +142,7 @@ impl Play {
             id: UpdateId::new(format!("{name}-1")),
             name: UpdateName::new(name),
             input: payload(input),
+            headers: Headers::new(),
         };
         self.tell(vec![Job::Update(Box::new(UpdateJob {
             request,
@@ -171,7 +181,11 @@ impl Play {
 
     pub(crate) fn signal(&mut self, name: &str, input: impl Serialize) -> &mut Self {
         let (name, input) = (SignalName::new(name), payload(input));
-        self.tell(vec![Job::Signal { name, input }])
+        self.tell(vec![Job::Signal {
+            name,
+            input,
+            headers: Headers::new(),
+        }])
     }
 
     pub(crate) fn child_starts(&mut self, seq: u32) -> &mut Self {
@@ -197,7 +211,11 @@ impl Play {
         let id = PromiseId::new(id);
         let input = Settlement { id, outcome }.encode().expect("it is JSON");
         let name = SignalName::new(PROMISE_SIGNAL);
-        self.tell(vec![Job::Signal { name, input }])
+        self.tell(vec![Job::Signal {
+            name,
+            input,
+            headers: Headers::new(),
+        }])
     }
 
     pub(crate) fn cancel(&mut self) -> &mut Self {

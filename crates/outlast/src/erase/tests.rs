@@ -2,7 +2,7 @@
 
 use outlast_model::id::{Attempt, Incarnation};
 use outlast_model::task::{ActivityTask, AttemptKind, AttemptToken, RunNo};
-use outlast_model::{ActivityType, RunId, Seq, Timestamp, WorkflowId};
+use outlast_model::{ActivityType, Headers, RunId, Seq, Timestamp, WorkflowId};
 use serde::Serialize;
 
 use super::*;
@@ -58,6 +58,7 @@ fn attempt(input: impl Serialize) -> (AttemptCtx, Payload) {
         scheduled: Timestamp(0),
         start_to_close: None,
         heartbeat: None,
+        headers: Headers::new(),
     };
     (AttemptCtx::unlinked(task), input)
 }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use outlast_model::event::{UpdateOutcome, UpdateRequest};
-use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
+use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::Query;
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{Event, Failure, Payload, QueueName, Refusal, RequestId, RunId, SignalName};
+use outlast_model::{Event, Failure, Payload, QueueName, Refusal, RequestId, RunId};
 use outlast_worker::port::{Answer, ClientPort};
 
 use crate::client::App;
@@ -119,25 +119,19 @@ impl ClientPort for Script {
         self.note(format!("result of {:?}", run.run_id), Ok(outcome))
     }
 
-    fn signal(
-        &self,
-        run: RunRef,
-        name: SignalName,
-        input: Payload,
-        request_id: Option<RequestId>,
-    ) -> Answer<()> {
-        let (text, id) = (text(&input), run.workflow_id);
+    fn signal(&self, run: RunRef, signal: SignalRequest) -> Answer<()> {
+        let (text, id) = (text(&signal.input), run.workflow_id);
+        let (name, request_id) = (signal.name, signal.request_id);
         self.note(format!("{name} {text} {request_id:?} to {id}"), Ok(()))
     }
 
     fn signal_with_start(
         &self,
         request: StartRequest,
-        name: SignalName,
-        input: Payload,
-        _: Option<RequestId>,
+        signal: SignalRequest,
     ) -> Answer<StartReply> {
-        let note = format!("{} with {name} {}", request.workflow_id, text(&input));
+        let (name, text) = (signal.name, text(&signal.input));
+        let note = format!("{} with {name} {text}", request.workflow_id);
         self.sent.lock().expect("one thread").push(note);
         self.start(request)
     }
@@ -148,7 +142,9 @@ impl ClientPort for Script {
         update: UpdateRequest,
         stage: UpdateStage,
     ) -> Answer<UpdateReply> {
-        let UpdateRequest { id, name, input } = update;
+        let UpdateRequest {
+            id, name, input, ..
+        } = update;
         let note = format!(
             "{name} {} as {id} to {} {stage:?}",
             text(&input),

@@ -12,7 +12,7 @@ use outlast_model::id::Incarnation;
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest};
 use outlast_model::task::{RunNo, TaskAnswer, WorkflowTask};
 use outlast_model::view::{ListFilter, RunRef};
-use outlast_model::{Command, Event, Record, RunId, Timestamp, WorkflowType, record};
+use outlast_model::{Command, Event, Headers, Record, RunId, Timestamp, WorkflowType, record};
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
 use outlast_service::memory::MemoryStore;
@@ -153,6 +153,7 @@ impl Bench {
             reuse: ReusePolicy::AllowDuplicate,
             run_timeout: None,
             parent: None,
+            headers: Headers::new(),
         };
         self.accept(Mail::Start {
             request: Box::new(request),

@@ -20,7 +20,8 @@ use outlast_model::event::Started;
 use outlast_model::task::AttemptResult;
 use outlast_model::view::RunRef;
 use outlast_model::{
-    ActivityOptions, ChildOptions, Failure, PatchId, Payload, Resolution, RetryPolicy, StepOptions,
+    ActivityOptions, ChildOptions, Failure, Headers, PatchId, Payload, Resolution, RetryPolicy,
+    StepOptions,
 };
 use outlast_runtime::{
     Context, MainFuture, MainOutcome, Operation, Program as Workflow, StepCode, Supervision, Waited,
@@ -97,6 +98,7 @@ impl Code {
                     input: encoded(&(part + 1)),
                     run_timeout: None,
                     signals: Vec::new(),
+                    headers: Headers::new(),
                 }))
             }
             Ok(()) => MainOutcome::Completed(self.log.digest()),

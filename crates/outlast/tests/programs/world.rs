@@ -16,7 +16,7 @@ use outlast_model::task::{
     promise_request,
 };
 use outlast_model::view::{RunOutcome, RunRef};
-use outlast_model::{Failure, Payload, PromiseId, Seq, UpdateId};
+use outlast_model::{Failure, Headers, Payload, PromiseId, Seq, UpdateId};
 use outlast_service::mail::Mail;
 use outlast_service::outlet::Outlet;
 
@@ -244,6 +244,7 @@ impl Bench {
             name: name.into(),
             input,
             request_id: None,
+            headers: Headers::new(),
         });
     }
 
@@ -264,6 +265,7 @@ impl Bench {
             id: UpdateId::new(format!("u{number}")),
             name: name.text().into(),
             input: Payload::bytes(format!("{number} {is_bad}")),
+            headers: Headers::new(),
         };
         self.world.last_update = Some(request.clone());
         let stage = if pick.is_multiple_of(2) {
@@ -308,6 +310,7 @@ impl Bench {
             query: Query {
                 name: name.into(),
                 input: Payload::null(),
+                headers: Headers::new(),
             },
             reply,
         });
@@ -324,6 +327,7 @@ impl Bench {
             name: PROMISE_SIGNAL.into(),
             input: settled.encode().expect("it is JSON"),
             request_id,
+            headers: Headers::new(),
         });
     }
 }

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use outlast_engine::Input;
-use outlast_model::Payload;
 use outlast_model::event::UpdateRequest;
 use outlast_model::id::{RequestId, RunId, WorkflowId};
 use outlast_model::promise::Settlement;
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{PROMISE_SIGNAL, Query, promise_request};
 use outlast_model::view::RunRef;
+use outlast_model::{Headers, Payload};
 use outlast_service::mail::{Mail, Reply, With};
 
 use super::answer::update_id;
@@ -131,6 +131,7 @@ impl Simulation {
             run_timeout: rng
                 .chance(15)
                 .then(|| Duration::from_secs(rng.range(10, 4_000))),
+            headers: Headers::new(),
         };
         self.trace(&format!("start {workflow_id}: {plan:?}"));
         let with = self.rng.chance(15).then(|| {
@@ -220,6 +221,7 @@ impl Simulation {
             id: update_id(value),
             name: name.into(),
             input: encoded(&value),
+            headers: Headers::new(),
         };
         (request, stage, reply)
     }
@@ -253,6 +255,7 @@ impl Simulation {
         let query = Query {
             name: if is_known { "diary" } else { "none" }.into(),
             input: Payload::null(),
+            headers: Headers::new(),
         };
         let run = RunRef::newest(id);
         self.accept(Mail::Query { run, query, reply });
@@ -279,6 +282,7 @@ impl Simulation {
             name: PROMISE_SIGNAL.into(),
             input: settlement.encode().expect("plain data encodes"),
             request_id: Some(promise_request(&promise)),
+            headers: Headers::new(),
         };
         let run = RunRef::newest(id.clone());
         self.accept(Mail::Message { run, input, reply });
@@ -413,5 +417,6 @@ fn signal_input(sent: &Sent) -> Input {
         name: sent.name.into(),
         input: encoded(&sent.value),
         request_id: Some(RequestId::from(&*format!("s{}", sent.value))),
+        headers: Headers::new(),
     }
 }

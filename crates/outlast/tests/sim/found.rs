@@ -9,7 +9,9 @@ use outlast_model::id::WorkflowId;
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartReply, StartRequest};
 use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptResult, WorkflowTask};
 use outlast_model::view::RunRef;
-use outlast_model::{EventKind, Fact, Payload, Record, Refusal, RequestId, RunId, Seq, Timestamp};
+use outlast_model::{
+    EventKind, Fact, Headers, Payload, Record, Refusal, RequestId, RunId, Seq, Timestamp,
+};
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
 use outlast_service::outlet::Outlet;
@@ -106,6 +108,7 @@ impl Story {
             name: name.into(),
             input: encoded(&value),
             request_id: None,
+            headers: Headers::new(),
         };
         let run = RunRef::newest(workflow_id);
         self.accept(Mail::Message { run, input, reply });
@@ -219,6 +222,7 @@ pub(crate) fn request(id: &str, body: Vec<Node>) -> StartRequest {
         reuse: ReusePolicy::AllowDuplicate,
         run_timeout: None,
         parent: None,
+        headers: Headers::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use outlast_model::promise::Settlement;
 use outlast_model::start::{ConflictPolicy, StartReply, UpdateReply, UpdateStage};
 use outlast_model::task::{PROMISE_SIGNAL, Query, promise_request};
 use outlast_model::view::{RunOutcome, RunRef};
-use outlast_model::{EventKind, Payload, Refusal};
+use outlast_model::{EventKind, Headers, Payload, Refusal};
 use outlast_service::mail::{Mail, Reply, With};
 
 use crate::found::{CALL, SHAPE, Story, request};
@@ -68,6 +68,7 @@ impl Story {
         let query = Query {
             name: "diary".into(),
             input: Payload::null(),
+            headers: Headers::new(),
         };
         let run = RunRef::newest("w".into());
         self.accept(Mail::Query { run, query, reply });
@@ -90,6 +91,7 @@ impl Story {
             name: PROMISE_SIGNAL.into(),
             input: settlement.encode().expect("plain data encodes"),
             request_id: Some(promise_request(&promise_id(0))),
+            headers: Headers::new(),
         })
     }
 
@@ -111,6 +113,7 @@ fn update(value: u64, name: &str) -> UpdateRequest {
         id: update_id(value),
         name: name.into(),
         input: encoded(&value),
+        headers: Headers::new(),
     }
 }
 
@@ -199,6 +202,7 @@ fn a_signal_that_came_with_a_start_is_written_with_it() {
         name: "log".into(),
         input: encoded(&1),
         request_id: None,
+        headers: Headers::new(),
     };
     story.accept(Mail::Start {
         request: Box::new(request("w", vec![Node::Recv(true)])),

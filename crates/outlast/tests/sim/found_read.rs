@@ -7,7 +7,7 @@ use outlast_model::event::Parent;
 use outlast_model::post::{ChildRequest, Post, PostBody, PostNo};
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
-use outlast_model::{EventId, Payload, Refusal, RunId, Seq};
+use outlast_model::{EventId, Headers, Payload, Refusal, RunId, Seq};
 use outlast_service::faulty::FaultyStore;
 use outlast_service::mail::Mail;
 use outlast_service::memory::MemoryStore;
@@ -107,6 +107,7 @@ fn a_message_is_refused_when_the_end_of_its_run_is_durable() {
         name: "log".into(),
         input: encoded(&1),
         request_id: None,
+        headers: Headers::new(),
     });
     story.terminate();
     assert!(story.next().is_none());
@@ -166,6 +167,7 @@ fn start_child(id: &str, reuse: ReusePolicy) -> Mail {
             seq: Seq(1),
             initiated: EventId(5),
         },
+        headers: Headers::new(),
     };
     post(run_of(id, None), PostBody::StartChild(Box::new(child)))
 }
@@ -256,6 +258,7 @@ fn snapshots_of_a_run_that_remembers_much_stay_within_what_it_writes() {
                     .as_str()
                     .into(),
             ),
+            headers: Headers::new(),
         });
         let task = story.next().expect("a slice");
         story.answer(&task);

@@ -13,7 +13,7 @@ use outlast_model::command::ContinueAsNew;
 use outlast_model::event::{Started, UpdateRequest};
 use outlast_model::task::{AttemptResult, Query};
 use outlast_model::view::RunRef;
-use outlast_model::{Failure, Payload, PromiseId, Resolution, RetryPolicy, StepOptions};
+use outlast_model::{Failure, Headers, Payload, PromiseId, Resolution, RetryPolicy, StepOptions};
 use outlast_runtime::{
     Context, HandlerEnd, MainFuture, MainOutcome, Operation, Program, StepCode, UpdateHandler,
 };
@@ -122,6 +122,7 @@ impl Program for Interpreter {
                     input: encoded(&Plan { diary, ..*next }),
                     run_timeout: None,
                     signals: Vec::new(),
+                    headers: Headers::new(),
                 })),
                 (Ok(()), None) => MainOutcome::Completed(encoded(&diary)),
                 (Err(Stop::Failed), _) => {

@@ -15,7 +15,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{duration, failure, payload, seq, site, text};
+use super::{duration, failure, headers, payload, seq, site, text};
 
 pub(super) fn kind() -> BoxedStrategy<EventKind> {
     prop_oneof![
@@ -70,10 +70,13 @@ pub(crate) fn post() -> BoxedStrategy<Post> {
 fn body() -> BoxedStrategy<PostBody> {
     prop_oneof![
         child_request().prop_map(|child| PostBody::StartChild(Box::new(child))),
-        (seq(), text(), payload()).prop_map(|(seq, name, input)| PostBody::Signal {
-            seq,
-            name: name.as_str().into(),
-            input
+        (seq(), text(), payload(), headers()).prop_map(|(seq, name, input, headers)| {
+            PostBody::Signal {
+                seq,
+                name: name.as_str().into(),
+                input,
+                headers,
+            }
         }),
         (of(cancel_of()), text()).prop_map(|(of, reason)| PostBody::Cancel { of, reason }),
         text().prop_map(|reason| PostBody::Terminate { reason }),
@@ -104,9 +107,10 @@ fn child() -> BoxedStrategy<ChildEvent> {
 
 fn initiated() -> BoxedStrategy<ChildInitiated> {
     let names = (text(), text(), text());
-    (seq(), names, run_id(), payload(), child_options(), site())
+    let rest = (child_options(), site(), headers());
+    (seq(), names, run_id(), payload(), rest)
         .prop_map(
-            |(seq, names, run_id, input, options, site)| ChildInitiated {
+            |(seq, names, run_id, input, (options, site, headers))| ChildInitiated {
                 seq,
                 workflow_id: names.0.as_str().into(),
                 run_id,
@@ -115,6 +119,7 @@ fn initiated() -> BoxedStrategy<ChildInitiated> {
                 input,
                 options,
                 site,
+                headers,
             },
         )
         .boxed()
@@ -123,8 +128,8 @@ fn initiated() -> BoxedStrategy<ChildInitiated> {
 fn child_request() -> BoxedStrategy<ChildRequest> {
     let names = (text(), text(), text());
     let rest = (payload(), of(duration()), reuse(), parent());
-    (names, run_id(), rest)
-        .prop_map(|(names, run_id, rest)| ChildRequest {
+    (names, run_id(), rest, headers())
+        .prop_map(|(names, run_id, rest, headers)| ChildRequest {
             workflow_id: names.0.as_str().into(),
             run_id,
             workflow_type: names.1.as_str().into(),
@@ -133,6 +138,7 @@ fn child_request() -> BoxedStrategy<ChildRequest> {
             run_timeout: rest.1,
             reuse: rest.2,
             parent: rest.3,
+            headers,
         })
         .boxed()
 }
@@ -175,14 +181,15 @@ fn external() -> BoxedStrategy<ExternalEvent> {
         (cancel_of(), not_delivered())
             .prop_map(|(of, cause)| ExternalEvent::CancelFailed { of, cause }),
         cancel_of().prop_map(|of| ExternalEvent::CancelDelivered { of }),
-        (seq(), run_ref(), text(), payload(), site()).prop_map(
-            |(seq, target, name, input, site)| {
+        (seq(), run_ref(), text(), payload(), site(), headers()).prop_map(
+            |(seq, target, name, input, site, headers)| {
                 ExternalEvent::SignalInitiated(Box::new(SignalInitiated {
                     seq,
                     target,
                     name: name.as_str().into(),
                     input,
                     site,
+                    headers,
                 }))
             }
         ),
@@ -216,24 +223,27 @@ fn update() -> BoxedStrategy<UpdateEvent> {
 }
 
 fn update_request() -> BoxedStrategy<UpdateRequest> {
-    (text(), text(), payload())
-        .prop_map(|(id, name, input)| UpdateRequest {
+    (text(), text(), payload(), headers())
+        .prop_map(|(id, name, input, headers)| UpdateRequest {
             id: id.as_str().into(),
             name: name.as_str().into(),
             input,
+            headers,
         })
         .boxed()
 }
 
 fn continued_as_new() -> BoxedStrategy<EventKind> {
-    (run_id(), text(), text(), payload(), of(duration()))
-        .prop_map(|(new_run_id, name, queue, input, run_timeout)| {
+    let rest = (of(duration()), headers());
+    (run_id(), text(), text(), payload(), rest)
+        .prop_map(|(new_run_id, name, queue, input, (run_timeout, headers))| {
             EventKind::ContinuedAsNew(Box::new(ContinuedAsNew {
                 new_run_id,
                 workflow_type: name.as_str().into(),
                 queue: queue.as_str().into(),
                 input,
                 run_timeout,
+                headers,
             }))
         })
         .boxed()

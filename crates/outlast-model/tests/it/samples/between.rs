@@ -11,8 +11,8 @@ use outlast_model::post::{ChildRequest, Post, PostBody};
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
-    ChildCancel, ChildOptions, EventId, EventKind, Failure, FailureKind, ParentClose, RunId, Seq,
-    Shared, WorkflowId,
+    ChildCancel, ChildOptions, EventId, EventKind, Failure, FailureKind, Headers, ParentClose,
+    RunId, Seq, Shared, WorkflowId,
 };
 
 use super::{deep_failure, json, run_id, site, start};
@@ -43,6 +43,7 @@ pub(crate) fn continued_as_new() -> EventKind {
         queue: "orders".into(),
         input: json("{\"month\":4}"),
         run_timeout: Some(Duration::from_secs(7_200)),
+        headers: Headers::new(),
     }))
 }
 
@@ -74,6 +75,7 @@ pub(crate) fn child_initiated(seq: u32) -> EventKind {
         input: json("\"pen\""),
         options: child_options(),
         site: site(40),
+        headers: Headers::new(),
     })))
 }
 
@@ -152,6 +154,7 @@ pub(crate) fn signal_initiated(seq: u32) -> EventKind {
         name: "take".into(),
         input: json("3"),
         site: site(47),
+        headers: Headers::new(),
     })))
 }
 
@@ -169,6 +172,7 @@ fn update_request(id: &str) -> UpdateRequest {
         id: id.into(),
         name: "set-address".into(),
         input: json("\"Main Street 1\""),
+        headers: Headers::new(),
     }
 }
 
@@ -228,11 +232,13 @@ pub(crate) fn every_post() -> Vec<Post> {
             run_timeout: Some(Duration::from_millis(90_500)),
             reuse: ReusePolicy::AllowDuplicateFailedOnly,
             parent: parent(),
+            headers: Headers::new(),
         })),
         PostBody::Signal {
             seq,
             name: "take".into(),
             input: json("3"),
+            headers: Headers::new(),
         },
         PostBody::Cancel {
             of: Some(CancelOf::Child(seq)),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outlast_model::event::{ActivityScheduled, Site, Started, StepRecorded};
-use outlast_model::{Attempt, EventId, EventKind, Payload, Resolution, Seq, Shared, Timestamp};
+use outlast_model::{
+    Attempt, EventId, EventKind, Headers, Payload, Resolution, Seq, Shared, Timestamp,
+};
 
 use super::*;
 use crate::chaos::record::{Answer, Call, ChildNo, Effect, LedgerSeq, Record, ReqNo, Request};
@@ -100,6 +102,7 @@ fn started() -> EventKind {
         parent: None,
         first_run_id: None,
         continued_from: None,
+        headers: Headers::new(),
     }))
 }
 
@@ -111,6 +114,7 @@ fn scheduled(seq: u32, name: &str, input: Payload) -> EventKind {
         input,
         options: Default::default(),
         site: Site::default(),
+        headers: Headers::new(),
     }))
 }
 
@@ -132,6 +136,7 @@ fn signal(name: &str, input: Payload) -> EventKind {
         name: name.into(),
         input,
         request_id: None,
+        headers: Headers::new(),
     }
 }
 
