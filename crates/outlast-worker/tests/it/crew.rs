@@ -1,0 +1,128 @@
+//! Whoever polls: the language side in a few lines, without engine threads. A run asks for one
+//! activity and ends with its outcome.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outlast_model::command::ScheduleActivity;
+use outlast_model::event::Site;
+use outlast_model::options::ActivityOptions;
+use outlast_model::task::AttemptResult;
+use outlast_model::{Command, Headers, Job, Payload, QueueName, Seq};
+use outlast_worker::handle::{Completion, PolledActivity, PolledWork};
+use outlast_worker::owner::entry::State;
+use outlast_worker::owner::{Owner, OwnerEvent, OwnerEventKind, OwnerEvents, OwnerSettings};
+use tokio::task::JoinHandle;
+
+use crate::fake::Fake;
+
+/// What the owner told.
+#[derive(Clone, Default)]
+pub(crate) struct Told(Arc<Mutex<Vec<OwnerEvent>>>);
+
+impl Told {
+    pub(crate) fn kinds(&self) -> Vec<OwnerEventKind> {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.iter().map(|event| event.kind.clone()).collect()
+    }
+
+    pub(crate) fn count(&self, is: impl Fn(&OwnerEventKind) -> bool) -> usize {
+        self.kinds().iter().filter(|kind| is(kind)).count()
+    }
+}
+
+/// An owner over a cluster.
+pub(crate) fn owner(fake: &Fake) -> (Owner, Told) {
+    let told = Told::default();
+    let sink = told.clone();
+    let events = OwnerEvents::new(move |event| {
+        sink.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(event);
+    });
+    let settings = OwnerSettings {
+        open_tries: 4,
+        ..OwnerSettings::default()
+    };
+    let runtime = tokio::runtime::Handle::current();
+    let connector = Arc::new(fake.clone());
+    let owner = Owner::new(connector, runtime, settings, Arc::new(|| 500), events);
+    (owner, told)
+}
+
+pub(crate) fn queue(name: &str) -> QueueName {
+    QueueName::new(name)
+}
+
+/// What the code says to an activation.
+pub(crate) fn answer(work: &PolledWork) -> Completion {
+    match work {
+        PolledWork::Evict { .. } => Completion::Evicted,
+        PolledWork::Ask(queries) => {
+            let answers = queries.iter();
+            Completion::Queried(
+                answers
+                    .map(|q| (q.id.clone(), Ok(Payload::null())))
+                    .collect(),
+            )
+        }
+        PolledWork::Activate(activation) => {
+            Completion::Commands(activation.jobs.iter().map(command).collect())
+        }
+    }
+}
+
+fn command(job: &Job) -> Command {
+    if let Job::Initialize(_) = job {
+        return Command::ScheduleActivity(Box::new(ScheduleActivity {
+            seq: Seq(1),
+            activity_type: "work".into(),
+            input: Payload::null(),
+            options: ActivityOptions::default(),
+            headers: Headers::default(),
+            site: Site::default(),
+        }));
+    }
+    Command::CompleteWorkflow {
+        result: Payload::null(),
+    }
+}
+
+/// A poller of activations.
+pub(crate) fn poll_activations(owner: &Owner, name: &str) -> JoinHandle<()> {
+    let (owner, name) = (owner.clone(), queue(name));
+    tokio::spawn(async move {
+        loop {
+            match owner.next_activation(&name).await {
+                Ok(polled) => {
+                    let completion = answer(&polled.item.work);
+                    let run_id = polled.item.run_id;
+                    let then = Box::new(drop);
+                    owner.complete_activation(&name, polled.generation, run_id, completion, then);
+                }
+                Err(_) if owner.state(&name) == State::Absent => return,
+                Err(_) => {}
+            }
+        }
+    })
+}
+
+/// A poller of activities.
+pub(crate) fn poll_activities(owner: &Owner, name: &str) -> JoinHandle<()> {
+    let (owner, name) = (owner.clone(), queue(name));
+    tokio::spawn(async move {
+        loop {
+            match owner.next_activity(&name).await {
+                Ok(polled) => {
+                    if let PolledActivity::Start(token, _) = polled.item {
+                        let result = AttemptResult::Completed(Payload::null());
+                        let then = Box::new(drop);
+                        owner.complete_activity(&name, polled.generation, token, result, then);
+                    }
+                }
+                Err(_) if owner.state(&name) == State::Absent => return,
+                Err(_) => {}
+            }
+        }
+    })
+}
