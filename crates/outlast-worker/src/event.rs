@@ -300,6 +300,20 @@ pub enum WorkerEvent {
         /// For how long it did not.
         away: Duration,
     },
+    /// An answer found no taker; the backend hands the work out again.
+    AnswerDropped {
+        /// Of which queue.
+        queue: QueueName,
+        /// What it was about, and why.
+        text: String,
+    },
+    /// A part of a queue ended before its time and began again; nothing is lost by it.
+    PartRestarted {
+        /// Of which queue.
+        queue: QueueName,
+        /// Which part, and its last words.
+        text: String,
+    },
     /// This subscriber was too slow and has not seen some events.
     Missed {
         /// How many.
@@ -351,6 +365,8 @@ impl WorkerEvent {
             | Self::CodeWarning { .. }
             | Self::TaskFailed { .. }
             | Self::BackendUnavailable { .. }
+            | Self::AnswerDropped { .. }
+            | Self::PartRestarted { .. }
             | Self::Missed { .. } => Severity::Warning,
             Self::ThreadFailed { .. }
             | Self::StuckGivenUp(_)
@@ -398,6 +414,8 @@ impl WorkerEvent {
             Self::SlotsExhausted { .. } => ("OL-5402", "slots-exhausted"),
             Self::BackendUnavailable { .. } => ("OL-5501", "backend-unavailable"),
             Self::BackendBack { .. } => ("OL-5502", "backend-back"),
+            Self::AnswerDropped { .. } => ("OL-5503", "answer-dropped"),
+            Self::PartRestarted { .. } => ("OL-5504", "part-restarted"),
             Self::Missed { .. } => ("OL-5601", "missed"),
         }
     }
@@ -435,6 +453,8 @@ impl WorkerEvent {
             | Self::SlotsExhausted { .. }
             | Self::BackendUnavailable { .. }
             | Self::BackendBack { .. }
+            | Self::AnswerDropped { .. }
+            | Self::PartRestarted { .. }
             | Self::Missed { .. } => None,
         }
     }

@@ -11,7 +11,6 @@
 
 pub mod backoff;
 pub mod entry;
-pub mod event;
 mod generation;
 mod line;
 mod pump;
@@ -22,22 +21,24 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use outlast_model::task::AttemptResult;
 use outlast_model::{Payload, QueueName, RunId};
 
 pub use backoff::{Backoff, Chance};
 pub use entry::RegisterError;
-pub use event::{OwnerEvent, OwnerEventKind, OwnerEvents};
 pub use generation::Then;
 pub use line::Polled;
 
+use crate::bus::Bus;
 use crate::handle::{
     BackendToken, CompleteError, Completion, Connector, PollError, PolledActivation,
     PolledActivity, QueueOptions,
 };
 use entry::{Input, Refused, State};
 use generation::{Call, Generation};
+pub(crate) use queue::dropped;
 use queue::{Common, Queue};
 use tend::Tender;
 
@@ -79,20 +80,21 @@ impl Default for OwnerSettings {
 }
 
 impl Owner {
-    /// Owns nothing yet. Its tasks run on this runtime.
+    /// Owns nothing yet. Its tasks run on this runtime; what somebody should know goes to the
+    /// bus.
     pub fn new(
         connector: Arc<dyn Connector>,
         runtime: tokio::runtime::Handle,
         settings: OwnerSettings,
         chance: Chance,
-        events: OwnerEvents,
+        bus: Bus,
     ) -> Self {
         let common = Common {
             runtime,
             backoff: settings.backoff,
             open_tries: settings.open_tries,
             chance,
-            events,
+            bus,
         };
         let inner = Arc::new(Inner {
             connector,
@@ -259,11 +261,11 @@ impl Owner {
         }
     }
 
-    pub(crate) fn tell(&self, queue: &QueueName, kind: OwnerEventKind) {
-        self.inner.common.events.tell(queue, kind);
+    pub(crate) fn bus(&self) -> &Bus {
+        &self.inner.common.bus
     }
 
-    pub(crate) fn pause_after(&self, failures: u32) -> std::time::Duration {
+    pub(crate) fn pause_after(&self, failures: u32) -> Duration {
         let common = &self.inner.common;
         common.backoff.after(failures, (common.chance)())
     }
@@ -323,6 +325,7 @@ impl Owner {
             connector: self.inner.connector.clone(),
             numbers: self.inner.numbers.clone(),
             failures: 0,
+            pause: Duration::ZERO,
             ending: Vec::new(),
         };
         let (inner, it) = (Arc::downgrade(&self.inner), queue.clone());

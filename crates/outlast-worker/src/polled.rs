@@ -26,7 +26,7 @@ use tokio::task::AbortHandle;
 
 use crate::dispatch::Dispatch;
 use crate::handle::{CompleteError, PolledActivation, PolledActivity, QueueOptions};
-use crate::owner::{Attendance, Owner, OwnerEventKind, Polled, RegisterError};
+use crate::owner::{Attendance, Owner, Polled, RegisterError, dropped};
 use crate::port::{Lane, Next, WorkerPort};
 use crate::worker::Worker;
 use board::{Board, Found, Order};
@@ -187,8 +187,8 @@ impl Inner {
                 Order::Refused(run_id) => {
                     let error = CompleteError::Refused("it was answered before".into());
                     let subject = format!("an activation of run {run_id}");
-                    let kind = OwnerEventKind::AnswerDropped { subject, error };
-                    self.owner.tell(&self.queue, kind);
+                    let event = dropped(self.queue.clone(), &subject, &error);
+                    self.owner.bus().emit(event);
                 }
             }
         }

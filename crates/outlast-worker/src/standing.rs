@@ -103,6 +103,8 @@ impl Standing {
             | WorkerEvent::RunBlocked { .. }
             | WorkerEvent::Evicted { .. }
             | WorkerEvent::SlotsExhausted { .. }
+            | WorkerEvent::AnswerDropped { .. }
+            | WorkerEvent::PartRestarted { .. }
             | WorkerEvent::Missed { .. } => false,
         }
     }

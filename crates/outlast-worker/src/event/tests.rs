@@ -104,7 +104,7 @@ fn queues(queue: &QueueName) -> [WorkerEvent; 3] {
     ]
 }
 
-fn backends() -> [WorkerEvent; 3] {
+fn backends() -> [WorkerEvent; 5] {
     let backend = || "temporal://127.0.0.1:7233/default".to_owned();
     [
         WorkerEvent::BackendUnavailable {
@@ -115,6 +115,14 @@ fn backends() -> [WorkerEvent; 3] {
         WorkerEvent::BackendBack {
             backend: backend(),
             away: Duration::from_secs(61),
+        },
+        WorkerEvent::AnswerDropped {
+            queue: "default".into(),
+            text: "the answer to an attempt was dropped: its handle has stopped".into(),
+        },
+        WorkerEvent::PartRestarted {
+            queue: "default".into(),
+            text: "the poller of activities begins again: cancelled".into(),
         },
         WorkerEvent::Missed { count: 9 },
     ]

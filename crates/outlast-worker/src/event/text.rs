@@ -48,7 +48,9 @@ impl WorkerEvent {
             | Self::CodeWarning { .. }
             | Self::Evicted { .. }
             | Self::BackendUnavailable { .. }
-            | Self::BackendBack { .. } => return None,
+            | Self::BackendBack { .. }
+            | Self::AnswerDropped { .. }
+            | Self::PartRestarted { .. } => return None,
         })
     }
 
@@ -126,6 +128,9 @@ impl WorkerEvent {
             }
             Self::BackendBack { backend, away } => {
                 format!("{backend} answers again after {}", seconds(*away))
+            }
+            Self::AnswerDropped { queue, text } | Self::PartRestarted { queue, text } => {
+                format!("queue {queue}: {text}")
             }
             Self::Missed { count } => format!("{count} events were missed"),
         }

@@ -14,7 +14,6 @@ use outlast_model::event::TaskFailedCause;
 use outlast_model::failure::type_name;
 use outlast_model::task::AttemptResult;
 
-use super::event::OwnerEventKind;
 use super::generation::{Call, Generation};
 use super::line::{Line, Polled};
 use super::queue::Queue;
@@ -39,6 +38,7 @@ pub(super) async fn pump<T: Pollable>(queue: Arc<Queue>, generation: Arc<Generat
         match T::poll(&*generation.handle).await {
             Ok(item) => {
                 failures = 0;
+                queue.tell_back();
                 generation.has_delivered.store(true, Ordering::Relaxed);
                 deliver(&queue, &generation, item);
             }
@@ -50,8 +50,8 @@ pub(super) async fn pump<T: Pollable>(queue: Arc<Queue>, generation: Arc<Generat
             }
             Err(PollError::Transient(text)) => {
                 failures += 1;
-                queue.tell(OwnerEventKind::PollFailed { text });
                 let pause = queue.pause_after(failures);
+                queue.tell_away(text, pause);
                 let mut stopping = generation.is_stopping.subscribe();
                 // A handle that is told to stop is asked at once.
                 drop(tokio::time::timeout(pause, stopping.wait_for(|is| *is)).await);

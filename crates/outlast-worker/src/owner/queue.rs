@@ -1,18 +1,21 @@
 //! One registered queue: where it stands, its handles, and the lines in which pollers wait.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use outlast_model::QueueName;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::watch;
 
 use super::backoff::{Backoff, Chance};
 use super::entry::{Effect, Input, Refused, State};
-use super::event::{OwnerEventKind, OwnerEvents};
 use super::generation::{Call, Generation, Then};
 use super::line::Line;
+use crate::bus::Bus;
+use crate::clock;
+use crate::event::WorkerEvent;
 use crate::handle::{CompleteError, OpenError, PolledActivation, PolledActivity, QueueOptions};
 
 /// What all queues of an owner have in common.
@@ -22,7 +25,7 @@ pub(super) struct Common {
     pub(super) backoff: Backoff,
     pub(super) open_tries: u32,
     pub(super) chance: Chance,
-    pub(super) events: OwnerEvents,
+    pub(super) bus: Bus,
 }
 
 /// One registered queue.
@@ -36,6 +39,11 @@ pub(super) struct Queue {
     pub(super) activities: Line<PolledActivity>,
     /// Why it is not open.
     failure: Mutex<Option<OpenError>>,
+    /// What was wrong with its last handle.
+    fault: Mutex<Option<String>>,
+    /// Since when the backend does not answer.
+    away: Mutex<Option<Instant>>,
+    has_opened: AtomicBool,
     /// The handles that can take answers, by number: the one in service and those that are
     /// coming to their end.
     generations: Mutex<BTreeMap<u64, Arc<Generation>>>,
@@ -52,6 +60,9 @@ impl Queue {
             activations: Line::default(),
             activities: Line::default(),
             failure: Mutex::new(None),
+            fault: Mutex::new(None),
+            away: Mutex::new(None),
+            has_opened: AtomicBool::new(false),
             generations: Mutex::new(BTreeMap::new()),
             attendance: AtomicUsize::new(0),
         }
@@ -91,13 +102,12 @@ impl Queue {
 
     /// A handle is broken: it is stopped and opened anew, if it is still the one in service.
     pub(super) fn broken(&self, generation: &Generation, text: String) {
-        let number = generation.number;
         generation.is_broken.store(true, Ordering::Relaxed);
-        self.tell(OwnerEventKind::Broken {
-            generation: number,
-            text,
-        });
-        if self.current().is_some_and(|it| it.number == number) {
+        *lock(&self.fault) = Some(text);
+        if self
+            .current()
+            .is_some_and(|it| it.number == generation.number)
+        {
             self.request(Input::Recycle);
         }
         generation.stop();
@@ -123,14 +133,13 @@ impl Queue {
     }
 
     pub(super) fn answer_through(&self, generation: &Arc<Generation>, call: Call, then: Then) {
-        let (events, queue) = (self.common.events.clone(), self.options.queue.clone());
+        let (bus, queue) = (self.common.bus.clone(), self.options.queue.clone());
         let subject = call.subject();
         generation.answer(
             call,
             Box::new(move |taken| {
                 if let Err(error) = &taken {
-                    let error = error.clone();
-                    events.tell(&queue, OwnerEventKind::AnswerDropped { subject, error });
+                    bus.emit(dropped(queue, &subject, error));
                 }
                 then(taken);
             }),
@@ -140,15 +149,11 @@ impl Queue {
     /// The handle of an answer is gone: the backend hands the work out again.
     pub(super) fn answer_dropped(&self, call: &Call, then: Then) {
         let error = CompleteError::Gone("its handle has stopped".into());
-        self.tell(OwnerEventKind::AnswerDropped {
-            subject: call.subject(),
-            error: error.clone(),
-        });
+        let queue = self.options.queue.clone();
+        self.common
+            .bus
+            .emit(dropped(queue, &call.subject(), &error));
         then(Err(error));
-    }
-
-    pub(super) fn tell(&self, kind: OwnerEventKind) {
-        self.common.events.tell(&self.options.queue, kind);
     }
 
     pub(super) fn pause_after(&self, failures: u32) -> Duration {
@@ -173,20 +178,76 @@ impl Queue {
     }
 
     pub(super) fn failed(&self, error: OpenError) {
-        *self.failure_slot() = Some(error);
+        *lock(&self.failure) = Some(error);
     }
 
     pub(super) fn failure(&self) -> Option<OpenError> {
-        self.failure_slot().clone()
-    }
-
-    fn failure_slot(&self) -> MutexGuard<'_, Option<OpenError>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.failure).clone()
     }
 
     fn generations(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Generation>>> {
-        self.generations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.generations)
     }
+}
+
+/// What somebody should know.
+impl Queue {
+    /// A handle is open: the first, or another one.
+    pub(super) fn tell_opened(&self) {
+        self.tell_back();
+        let queue = self.options.queue.clone();
+        let event = if self.has_opened.swap(true, Ordering::AcqRel) {
+            let fault = lock(&self.fault).take();
+            let reason = fault.unwrap_or_else(|| "somebody asked for it".into());
+            WorkerEvent::QueueRecycled { queue, reason }
+        } else {
+            WorkerEvent::QueueRegistered { queue }
+        };
+        self.common.bus.emit(event);
+    }
+
+    /// The queue is gone.
+    pub(super) fn tell_closed(&self) {
+        if self.has_opened.load(Ordering::Acquire) {
+            let queue = self.options.queue.clone();
+            self.common
+                .bus
+                .emit(WorkerEvent::QueueUnregistered { queue });
+        }
+    }
+
+    /// The backend did not answer.
+    pub(super) fn tell_away(&self, error: String, retry_in: Duration) {
+        lock(&self.away).get_or_insert_with(clock::now);
+        self.common.bus.emit(WorkerEvent::BackendUnavailable {
+            backend: self.backend(),
+            error,
+            retry_in,
+        });
+    }
+
+    /// The backend answers, again or still.
+    pub(super) fn tell_back(&self) {
+        let since = lock(&self.away).take();
+        if let Some(since) = since {
+            self.common.bus.emit(WorkerEvent::BackendBack {
+                backend: self.backend(),
+                away: clock::now().duration_since(since),
+            });
+        }
+    }
+
+    fn backend(&self) -> String {
+        format!("the backend of queue {}", self.options.queue)
+    }
+}
+
+/// An answer found no taker.
+pub(crate) fn dropped(queue: QueueName, subject: &str, error: &CompleteError) -> WorkerEvent {
+    let text = format!("the answer to {subject} was dropped: {error}");
+    WorkerEvent::AnswerDropped { queue, text }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

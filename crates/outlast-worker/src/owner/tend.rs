@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
 use super::entry::{Effect, Input, State};
-use super::event::OwnerEventKind;
 use super::generation::Generation;
 use super::pump::{Pollable, pump};
 use super::queue::Queue;
@@ -22,6 +22,8 @@ pub(super) struct Tender {
     pub(super) numbers: Arc<AtomicU64>,
     /// Openings and handles in a row that were in vain.
     pub(super) failures: u32,
+    /// Before the next opening.
+    pub(super) pause: Duration,
     /// Handles that are coming to their end.
     pub(super) ending: Vec<JoinHandle<()>>,
 }
@@ -48,11 +50,10 @@ impl Tender {
     }
 
     async fn pause(&self) -> Input {
-        let pause = self.queue.pause_after(self.failures);
         let mut state = self.queue.state.subscribe();
         let unwanted = state.wait_for(|state| !state.is_registered());
         // However it ends: the machine knows what is wanted.
-        drop(tokio::time::timeout(pause, unwanted).await);
+        drop(tokio::time::timeout(self.pause, unwanted).await);
         Input::Due
     }
 
@@ -66,8 +67,7 @@ impl Tender {
                 let runtime = self.queue.common.runtime.clone();
                 let generation = Generation::new(number, handle, &self.queue.options, runtime);
                 self.queue.add(Arc::new(generation));
-                self.queue
-                    .tell(OwnerEventKind::Opened { generation: number });
+                self.queue.tell_opened();
                 return Input::Opened;
             }
             Ok(Err(error)) => error,
@@ -76,11 +76,9 @@ impl Tender {
         self.failures += 1;
         let is_final =
             matches!(error, OpenError::Refused(_)) || self.failures >= self.queue.common.open_tries;
-        self.queue.failed(error.clone());
-        self.queue.tell(OwnerEventKind::OpenFailed {
-            error,
-            failures: self.failures,
-        });
+        self.pause = self.queue.pause_after(self.failures);
+        self.queue.tell_away(error.to_string(), self.pause);
+        self.queue.failed(error);
         Input::Failed { is_final }
     }
 
@@ -126,6 +124,7 @@ impl Tender {
         } else if !is_recycled || generation.is_broken.load(Ordering::Relaxed) {
             self.failures += 1;
         }
+        self.pause = self.queue.pause_after(self.failures);
     }
 
     /// Ends a handle: it may wait for answers, which still reach it by its number. Another one
@@ -154,6 +153,7 @@ impl Tender {
         self.all_ended().await;
         self.queue.activations.close();
         self.queue.activities.close();
+        self.queue.tell_closed();
     }
 }
 
@@ -166,7 +166,5 @@ struct Gone {
 impl Drop for Gone {
     fn drop(&mut self) {
         self.queue.remove(self.number);
-        let generation = self.number;
-        self.queue.tell(OwnerEventKind::Stopped { generation });
     }
 }

@@ -16,8 +16,8 @@ use tokio::task::AbortHandle;
 
 use super::Inner;
 use crate::dispatch::panicked;
+use crate::event::WorkerEvent;
 use crate::handle::{Completion, PolledActivity};
-use crate::owner::OwnerEventKind;
 use crate::owner::entry::State;
 
 /// Keeps a poller alive until it leaves by itself.
@@ -39,9 +39,7 @@ pub(super) fn keep_polling<F>(
                 return;
             };
             panics += u32::from(error.is_panic());
-            let text = error.to_string();
-            me.owner
-                .tell(&me.queue, OwnerEventKind::Restarted { part, text });
+            me.restarted(part, &error.to_string());
             tokio::time::sleep(me.owner.pause_after(panics)).await;
         }
     }));
@@ -104,10 +102,15 @@ impl Inner {
     /// A panic is reported, and fails what it was about.
     fn panicked(&self, part: &'static str, panic: &(dyn Any + Send)) -> Failure {
         let failure = panicked(panic);
-        let text = failure.to_string();
-        self.owner
-            .tell(&self.queue, OwnerEventKind::Restarted { part, text });
+        self.restarted(part, &failure.to_string());
         failure
+    }
+
+    fn restarted(&self, part: &'static str, reason: &str) {
+        self.owner.bus().emit(WorkerEvent::PartRestarted {
+            queue: self.queue.clone(),
+            text: format!("{part} begins again: {reason}"),
+        });
     }
 
     pub(super) fn pollers(&self) -> MutexGuard<'_, BTreeMap<&'static str, AbortHandle>> {

@@ -1,7 +1,7 @@
 //! Whoever polls: the language side in a few lines, without engine threads. A run asks for one
 //! activity and ends with its outcome.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use outlast_model::command::ScheduleActivity;
 use outlast_model::event::Site;
@@ -10,35 +10,34 @@ use outlast_model::task::AttemptResult;
 use outlast_model::{Command, Headers, Job, Payload, QueueName, Seq};
 use outlast_worker::handle::{Completion, PolledActivity, PolledWork};
 use outlast_worker::owner::entry::State;
-use outlast_worker::owner::{Owner, OwnerEvent, OwnerEventKind, OwnerEvents, OwnerSettings};
+use outlast_worker::owner::{Owner, OwnerSettings};
+use outlast_worker::{Bus, Severity, WorkerEvent};
 use tokio::task::JoinHandle;
 
 use crate::fake::Fake;
 
 /// What the owner told.
 #[derive(Clone, Default)]
-pub(crate) struct Told(Arc<Mutex<Vec<OwnerEvent>>>);
+pub(crate) struct Told(Arc<Mutex<Vec<WorkerEvent>>>);
 
 impl Told {
-    pub(crate) fn kinds(&self) -> Vec<OwnerEventKind> {
-        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.iter().map(|event| event.kind.clone()).collect()
+    pub(crate) fn events(&self) -> Vec<WorkerEvent> {
+        self.0.lock().expect("nobody panics").clone()
     }
 
-    pub(crate) fn count(&self, is: impl Fn(&OwnerEventKind) -> bool) -> usize {
-        self.kinds().iter().filter(|kind| is(kind)).count()
+    /// How many events of this name there were.
+    pub(crate) fn count(&self, name: &str) -> usize {
+        let events = self.events();
+        events.iter().filter(|event| event.name() == name).count()
     }
 }
 
 /// An owner over a cluster.
 pub(crate) fn owner(fake: &Fake) -> (Owner, Told) {
-    let told = Told::default();
+    let (told, bus) = (Told::default(), Bus::default());
     let sink = told.clone();
-    let events = OwnerEvents::new(move |event| {
-        sink.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(event);
+    bus.listen(Severity::Debug, move |event| {
+        sink.0.lock().expect("nobody panics").push(event.clone());
     });
     let settings = OwnerSettings {
         open_tries: 4,
@@ -46,7 +45,7 @@ pub(crate) fn owner(fake: &Fake) -> (Owner, Told) {
     };
     let runtime = tokio::runtime::Handle::current();
     let connector = Arc::new(fake.clone());
-    let owner = Owner::new(connector, runtime, settings, Arc::new(|| 500), events);
+    let owner = Owner::new(connector, runtime, settings, Arc::new(|| 500), bus);
     (owner, told)
 }
 

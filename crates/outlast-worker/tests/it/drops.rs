@@ -99,7 +99,7 @@ async fn one(name: &str, make: Make, polls: u32, pause: u32) {
     assert!(
         ended.is_ok(),
         "{name} dropped after {polls} polls, {pause} apart: {:#?}",
-        told.kinds()
+        told.events()
     );
     let begun = fake.world().attempts.iter().map(|it| it.begun).max();
     assert_eq!(begun, Some(1), "{name} dropped after {polls} polls");

@@ -71,7 +71,7 @@ async fn one(seed: u64, trouble: Trouble) {
         }
     }
     let ended = tokio::time::timeout(Duration::from_secs(3_600), fake.all_ended()).await;
-    assert!(ended.is_ok(), "seed {seed}: lost; {:#?}", told.kinds());
+    assert!(ended.is_ok(), "seed {seed}: lost; {:#?}", told.events());
     fake.is_content();
     let again = fake.world().attempts.iter().map(|it| it.begun).max();
     let again = again.unwrap_or(1);
