@@ -1,0 +1,39 @@
+//! The end of an application, at any moment and in any way: what was claimed is finished or
+//! handed back, nothing is lost, nothing leaks, and a restart completes all.
+
+mod drops;
+mod moments;
+mod phases;
+#[path = "../sim/rng.rs"]
+#[allow(dead_code, unreachable_pub, reason = "others use the rest")]
+mod rng;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tests that count the threads of the process come one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Threads of ours, where the system tells.
+fn threads() -> Vec<String> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
+        return Vec::new();
+    };
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+    let mut all: Vec<String> = tasks.filter_map(|task| name(task.ok()?)).collect();
+    all.retain(|name| name.starts_with("outlast-"));
+    all
+}
+
+/// Returns when none of our threads is left: one that has said its last word may still be on its
+/// way out.
+fn deserted() {
+    while !threads().is_empty() {
+        std::thread::yield_now();
+    }
+}
