@@ -108,6 +108,7 @@ pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_PROGRAMS", "20000"),
     Knob("OUTLAST_ORDERS", "1500"),
     Knob("OUTLAST_KILLS", "1000"),
+    Knob("OUTLAST_STOPS", "1000"),
 ];
 
 /// How long they run when time does not matter.
@@ -116,6 +117,7 @@ pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_PROGRAMS", "500000"),
     Knob("OUTLAST_ORDERS", "50000"),
     Knob("OUTLAST_KILLS", "10000"),
+    Knob("OUTLAST_STOPS", "10000"),
 ];
 
 /// One simulated run under a given seed, told in full.

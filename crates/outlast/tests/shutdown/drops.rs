@@ -76,9 +76,11 @@ async fn cut<F: Future>(future: F, polls: usize) -> bool {
 }
 
 type Act = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Does something to the run of this id.
+type Does = fn(App, String) -> Act;
 
 /// Everything a client can do, by name; what it does to the run of this id can be done again.
-fn acts() -> Vec<(&'static str, fn(App, String) -> Act)> {
+fn acts() -> Vec<(&'static str, Does)> {
     fn act<T>(future: impl Future<Output = T> + Send + 'static) -> Act {
         Box::pin(async move { drop(future.await) })
     }
@@ -123,7 +125,9 @@ fn what_a_client_drops_is_done_or_not_done_and_can_be_asked_for_again() {
     let _alone = alone();
     let directory = tempfile::tempdir().expect("a directory");
     drive(async {
-        let app = open(&directory.path().join("runs.db")).await.expect("it starts");
+        let app = open(&directory.path().join("runs.db"))
+            .await
+            .expect("it starts");
         for (name, act) in acts() {
             for polls in 0..6 {
                 let id = format!("{name} {polls}");
@@ -146,7 +150,10 @@ async fn carry_on(app: &App, id: &str) {
     let start = start.conflict(outlast::ConflictPolicy::UseExisting);
     start.await.expect("it is there");
     let run = app.get(Tally::run, id);
-    run.plus(5).request_id("plus").await.expect("it counts once");
+    run.plus(5)
+        .request_id("plus")
+        .await
+        .expect("it counts once");
     run.more(7).id("more").await.expect("it counts once");
     run.end().await.expect("it is durable");
     assert_eq!(run.result().await.expect("it ends"), 14, "{id}");

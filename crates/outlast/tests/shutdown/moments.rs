@@ -204,6 +204,7 @@ fn is_ended(answer: &Result<(), CallError>) -> bool {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "a failure must name its seed")]
 fn a_restart_completes_all_after_an_end_at_any_moment() {
     let _alone = alone();
     let stops = std::env::var("OUTLAST_STOPS").ok();

@@ -14,13 +14,16 @@ use tokio::sync::{Notify, Semaphore};
 use crate::support::drive;
 use crate::{alone, deserted};
 
+/// An attempt's number, and what an earlier one reported.
+type Seen = (u32, Option<u32>);
+
 /// What the activities of a test share.
 #[derive(Clone, Default)]
 struct Desk {
     began: Arc<Notify>,
     go: Arc<Notify>,
     calls: Arc<AtomicUsize>,
-    attempts: Arc<Mutex<Vec<(u32, Option<u32>)>>>,
+    attempts: Arc<Mutex<Vec<Seen>>>,
 }
 
 /// Ends when it is let go, or with the cancel error when it is told to stop.
@@ -134,7 +137,10 @@ fn an_attempt_that_is_told_to_stop_is_handed_back_with_its_details_and_not_count
         let run = app.get(once, "a");
         assert_eq!(run.result().await.expect("it ends"), 7);
         let attempts = place.desk.attempts.lock().expect("nobody panics").clone();
-        assert_eq!(attempts, [(1, None), (1, Some(3)), (1, Some(3)), (1, Some(3))]);
+        assert_eq!(
+            attempts,
+            [(1, None), (1, Some(3)), (1, Some(3)), (1, Some(3))]
+        );
         app.shutdown().await;
     });
 }

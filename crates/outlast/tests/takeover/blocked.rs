@@ -289,3 +289,45 @@ mod closing {
         });
     }
 }
+
+mod patience {
+    use super::*;
+
+    static GATE: Gate = Gate::new();
+
+    #[workflow]
+    async fn heavy(ctx: Ctx) -> Result<u64> {
+        let n = ctx.run(add, 1).await?;
+        GATE.pass();
+        Ok(n)
+    }
+
+    #[workflow]
+    async fn light(ctx: Ctx) -> Result<u64> {
+        let n = ctx.run(add, 1).await?;
+        GATE.pass();
+        Ok(n)
+    }
+
+    #[test]
+    fn a_workflow_type_has_a_patience_of_its_own() {
+        drive(async {
+            let place = tempfile::tempdir().expect("a directory");
+            let builder = Outlast::sqlite(place.path().join("runs.db")).activity(add);
+            let builder = builder.workflow(heavy).workflow(light).settings(strict());
+            let builder = builder.patience(heavy, Duration::ZERO).report(|_| ());
+            let app = builder.start().await.expect("it starts");
+            let patient = app.start(heavy, ()).await.expect("it starts");
+            GATE.crowd(1).await;
+            // The one that came later is given up first.
+            let strict = app.start(light, ()).await.expect("it starts");
+            until(&strict, |d| d.trouble.is_some()).await;
+            let found = patient.describe().await.expect("it is there");
+            assert!(found.trouble.is_none(), "{:?}", found.trouble);
+            GATE.open();
+            assert_eq!(patient.result().await.expect("it ends"), 2);
+            assert_eq!(strict.result().await.expect("it ends"), 2);
+            app.shutdown().await;
+        });
+    }
+}
