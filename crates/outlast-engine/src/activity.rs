@@ -2,18 +2,21 @@
 //!
 //! ```text
 //!                           AttemptStarted
-//!  (asked) ---> Waiting --------------------> Running
-//!                 ^  |                          |  |
-//!                 |  |      AttemptFailed,      |  | outcome, timeout
-//!                 |  |    AttemptHandedBack     |  |
-//!                 +--|--------------------------+  |
-//!                    | cancel, timeout             v
-//!                    +-----------------------> Closing --flush--> (gone)
+//!  (asked) ---> Waiting --------------------> Running --AttemptLeft--> Outside
+//!                 ^  |     AttemptHandedBack,   |  |                     |  |
+//!                 |  |      AttemptFailed       |  | outcome, timeout    |  |
+//!                 +--|--------------------------+--|---------------------+  |
+//!                    | cancel, timeout             v                        |
+//!                    +-----------------------> Closing <--answer, timeout---+
+//!                                                 +--flush--> (gone)
 //! ```
 //!
 //! Retries leave no events: the history gets one ActivityStarted with the outcome, naming the
 //! attempt that gave it. `Closing` is only seen while workflow code runs and the outcome waits in
 //! the buffer; otherwise an activity is gone with its outcome.
+//!
+//! `Outside`: the attempt's code has returned and somebody who has its token will answer. No
+//! process runs it, so none can lose it; its timeouts go on.
 //!
 //! Why handing out is recorded in the commit that makes it possible: a crash then consumes the
 //! attempt, so that a bounded number of attempts is never exceeded.
@@ -59,6 +62,22 @@ pub enum State {
     /// Its outcome waits in the buffer.
     #[n(2)]
     Closing,
+    /// The code of an attempt has returned; somebody outside will answer.
+    #[n(3)]
+    Outside {
+        /// Which one.
+        #[n(0)]
+        attempt: Attempt,
+        /// The process that ran it: part of what names the attempt.
+        #[n(1)]
+        incarnation: Incarnation,
+        /// Since when it is open.
+        #[n(2)]
+        since: Timestamp,
+        /// When anybody last reported.
+        #[n(3)]
+        beat: Timestamp,
+    },
 }
 
 /// What happens to an activity.
@@ -89,6 +108,8 @@ pub enum Verdict {
     Beat(Payload),
     /// The same attempt waits again: nothing came of it, and it is not counted.
     HandBack,
+    /// The attempt stays open without a worker.
+    Leave,
     /// Another attempt follows; stop the running one if it is named.
     Retry(Failure, Timestamp, Option<(Attempt, Incarnation)>),
     /// It is over; stop the running attempt if it is named.
@@ -194,31 +215,26 @@ impl Activity {
                 )
             }
 
+            (State::Running { since, beat, .. }, Input::Clock) => {
+                self.running(self.open(), (*since, *beat), now)
+            }
+            (State::Outside { since, beat, .. }, Input::Clock) => {
+                self.running(None, (*since, *beat), now)
+            }
+            (State::Running { attempt, .. }, Input::Outcome(a, i, result))
+                if self.is_fenced(a, i) =>
+            {
+                self.worker_says(*attempt, result, now)
+            }
+            (State::Outside { attempt, .. }, Input::Outcome(a, i, result))
+                if self.is_fenced(a, i) =>
+            {
+                self.outcome(*attempt, result, now)
+            }
             (
-                State::Running {
-                    attempt,
-                    incarnation,
-                    since,
-                    beat,
-                },
-                Input::Clock,
-            ) => self.running(*attempt, *incarnation, (*since, *beat), now),
-            (
-                State::Running {
-                    attempt,
-                    incarnation,
-                    ..
-                },
-                Input::Outcome(a, i, result),
-            ) if is_same(*attempt, *incarnation, a, i) => self.outcome(*attempt, result, now),
-            (
-                State::Running {
-                    attempt,
-                    incarnation,
-                    ..
-                },
-                Input::Heartbeat(a, i, details),
-            ) if a == *attempt && i == *incarnation => Verdict::Beat(details),
+                State::Running { .. } | State::Outside { .. },
+                Input::Heartbeat(attempt, incarnation, details),
+            ) if self.is_open(attempt, incarnation) => Verdict::Beat(details),
             (
                 State::Running {
                     attempt,
@@ -234,8 +250,12 @@ impl Activity {
                 self.failed(*attempt, worker_lost(), None, now)
             }
 
-            (State::Running { .. } | State::Waiting { .. }, Input::Outcome(..))
-            | (State::Running { .. } | State::Waiting { .. }, Input::Heartbeat(..))
+            // Whoever answers hears of it with the next report; no process can be lost.
+            (State::Outside { .. }, Input::Cancel | Input::Recover(_) | Input::HandOut)
+            | (
+                State::Running { .. } | State::Waiting { .. } | State::Outside { .. },
+                Input::Outcome(..) | Input::Heartbeat(..),
+            )
             | (State::Running { .. }, Input::HandOut)
             | (State::Waiting { .. }, Input::Recover(_))
             | (
@@ -250,6 +270,33 @@ impl Activity {
         }
     }
 
+    /// Whether this attempt is open: its outcome would count.
+    pub fn is_open(&self, attempt: Attempt, incarnation: Incarnation) -> bool {
+        self.open() == Some((attempt, incarnation))
+    }
+
+    fn is_fenced(&self, attempt: Attempt, incarnation: Incarnation) -> bool {
+        use outlast_model::planted::{Bug, is_planted};
+        self.is_open(attempt, incarnation) || is_planted(Bug::AttemptNotFenced)
+    }
+
+    /// The attempt whose outcome would count, if there is one.
+    pub fn open(&self) -> Option<(Attempt, Incarnation)> {
+        match &self.state {
+            State::Running {
+                attempt,
+                incarnation,
+                ..
+            }
+            | State::Outside {
+                attempt,
+                incarnation,
+                ..
+            } => Some((*attempt, *incarnation)),
+            State::Waiting { .. } | State::Closing => None,
+        }
+    }
+
     /// The next time at which the clock may change something.
     pub fn deadline(&self) -> Option<Timestamp> {
         let options = &self.scheduled.options;
@@ -259,7 +306,7 @@ impl Activity {
                 let to_start = after(self.waiting_since, options.schedule_to_start);
                 earliest(Some(*due), to_start)
             }
-            State::Running { since, beat, .. } => earliest(
+            State::Running { since, beat, .. } | State::Outside { since, beat, .. } => earliest(
                 after(*since, options.start_to_close),
                 after(*beat, options.heartbeat),
             ),
@@ -319,13 +366,14 @@ impl Activity {
 
     fn running(
         &self,
-        attempt: Attempt,
-        incarnation: Incarnation,
+        stop: Option<(Attempt, Incarnation)>,
         (since, beat): (Timestamp, Timestamp),
         now: Timestamp,
     ) -> Verdict {
+        let Some((attempt, _)) = self.open() else {
+            return Verdict::Ignore;
+        };
         let options = &self.scheduled.options;
-        let who = Some((attempt, incarnation));
         if self.expires().is_some_and(|t| now >= t) {
             let failure = self.timeout(TimeoutKind::ScheduleToClose);
             let ending = Ending::TimedOut(failure, RetryState::Timeout);
@@ -334,23 +382,47 @@ impl Activity {
                     attempt: Some(attempt),
                     ending,
                 },
-                who,
+                stop,
             );
         }
         if options
             .start_to_close
             .is_some_and(|d| now >= since.after(d))
         {
-            return self.failed(attempt, self.timeout(TimeoutKind::StartToClose), who, now);
+            return self.failed(attempt, self.timeout(TimeoutKind::StartToClose), stop, now);
         }
         if options.heartbeat.is_some_and(|d| now >= beat.after(d)) {
-            return self.failed(attempt, self.timeout(TimeoutKind::Heartbeat), who, now);
+            return self.failed(attempt, self.timeout(TimeoutKind::Heartbeat), stop, now);
         }
         Verdict::Wait(self.deadline())
     }
 
+    /// Both may have wanted it to stop; only workflow code wants it not to run again.
+    fn handed_back(&self, attempt: Attempt) -> Verdict {
+        if !self.is_cancel_requested {
+            return Verdict::HandBack;
+        }
+        let outcome = Outcome {
+            attempt: Some(attempt),
+            ending: Ending::Canceled(None),
+        };
+        Verdict::Close(outcome, None)
+    }
+
+    fn worker_says(&self, attempt: Attempt, result: AttemptResult, now: Timestamp) -> Verdict {
+        match result {
+            AttemptResult::HandedBack => self.handed_back(attempt),
+            AttemptResult::Later => Verdict::Leave,
+            AttemptResult::Completed(_) | AttemptResult::Failed(_) | AttemptResult::Canceled(_) => {
+                self.outcome(attempt, result, now)
+            }
+        }
+    }
+
     fn outcome(&self, attempt: Attempt, result: AttemptResult, now: Timestamp) -> Verdict {
         let ending = match result {
+            // Only a worker says so, and only of an attempt that it runs.
+            AttemptResult::HandedBack | AttemptResult::Later => return Verdict::Ignore,
             AttemptResult::Completed(payload) => Ending::Completed(payload),
             AttemptResult::Canceled(details) if self.is_cancel_requested => {
                 Ending::Canceled(details)
@@ -361,9 +433,6 @@ impl Activity {
                 return self.failed(attempt, failure, None, now);
             }
             AttemptResult::Failed(failure) => return self.failed(attempt, failure, None, now),
-            // Both wanted it to stop; only workflow code wants it not to run again.
-            AttemptResult::HandedBack if self.is_cancel_requested => Ending::Canceled(None),
-            AttemptResult::HandedBack => return Verdict::HandBack,
         };
         Verdict::Close(
             Outcome {
@@ -409,11 +478,6 @@ impl Activity {
     fn timeout(&self, kind: TimeoutKind) -> Failure {
         Failure::timeout(kind, self.heartbeat_details.clone())
     }
-}
-
-fn is_same(attempt: Attempt, incarnation: Incarnation, a: Attempt, i: Incarnation) -> bool {
-    use outlast_model::planted::{Bug, is_planted};
-    (a == attempt && i == incarnation) || is_planted(Bug::AttemptNotFenced)
 }
 
 fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {

@@ -9,9 +9,10 @@ use outlast_model::id::{Attempt, Incarnation, RequestId, Seq, SignalName};
 use outlast_model::job::Resolution;
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::task::{
-    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, PROMISE_SIGNAL, StepTask, StopReason,
+    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, OpenAttempt,
+    PROMISE_SIGNAL, StepTask, StopReason,
 };
-use outlast_model::{EventKind, Fact, Refusal, Timestamp};
+use outlast_model::{EventKind, Fact, Payload, Refusal, Timestamp};
 
 use crate::activity::{self, Ending};
 use crate::deadline::Deadline;
@@ -46,7 +47,7 @@ pub fn apply(
     decision: &mut Decision,
 ) -> Result<(), Error> {
     if !run.status().is_open() {
-        return closed(run, &input);
+        return closed(run, &input, decision);
     }
     if !matches!(
         input,
@@ -95,9 +96,14 @@ pub fn apply(
         )?),
         Input::Outcome(outcome) => attempt_outcome(run, outcome, now, decision),
         Input::Heartbeat { token, .. } if token.kind == AttemptKind::Step => Ok(()),
-        Input::Heartbeat { token, details } => {
-            let beat = activity::Input::Heartbeat(token.attempt, token.incarnation, details);
-            move_activity(run, token.seq, beat, now, decision)
+        Input::Heartbeat { token, details } => heartbeat(run, token, details, now, decision),
+        Input::Answer { attempt, result } => {
+            let input = activity::Input::Outcome(attempt.attempt, attempt.incarnation, result);
+            from_outside(run, attempt, input, now, decision)
+        }
+        Input::Report { attempt, details } => {
+            let input = activity::Input::Heartbeat(attempt.attempt, attempt.incarnation, details);
+            from_outside(run, attempt, input, now, decision)
         }
         Input::Due => due(run, now, decision),
         Input::HandOut {
@@ -106,14 +112,7 @@ pub fn apply(
             incarnation,
         } => hand_out(run, kind, seq, incarnation, now, decision),
         Input::Recover { incarnation } => recover(run, incarnation, now, decision),
-        Input::Retry => {
-            if run.task().decide(workflow_task::Input::Retry, now)
-                == workflow_task::Verdict::Unblock
-            {
-                decision.fact(run, Fact::Unblocked)?;
-            }
-            Ok(())
-        }
+        Input::Retry => retry(run, now, decision),
         Input::ForeignWake => news(run, decision, now),
         Input::ArmSlice => Ok(decision.fact(run, Fact::SliceArmed)?),
         Input::DisarmSlice => Ok(decision.fact(run, Fact::SliceDisarmed)?),
@@ -121,9 +120,21 @@ pub fn apply(
     }
 }
 
+/// Somebody wants a blocked run to try again.
+fn retry(run: &mut Run, now: Timestamp, decision: &mut Decision) -> Result<(), Error> {
+    if run.task().decide(workflow_task::Input::Retry, now) == workflow_task::Verdict::Unblock {
+        decision.fact(run, Fact::Unblocked)?;
+    }
+    Ok(())
+}
+
 /// What a run that has ended says: messages are refused, everything else came too late.
-fn closed(run: &Run, input: &Input) -> Result<(), Error> {
+fn closed(run: &Run, input: &Input, decision: &mut Decision) -> Result<(), Error> {
     match input {
+        Input::Heartbeat { token, .. } => {
+            decision.effect(Effect::Stop(*token, StopReason::NotFound));
+            return Ok(());
+        }
         Input::Signal { .. } | Input::Cancel { .. } => {
             if let Some(answer) = repeated(run, input) {
                 return Ok(answer?);
@@ -131,10 +142,14 @@ fn closed(run: &Run, input: &Input) -> Result<(), Error> {
         }
         // Its answer is known for ever: who asks again is told the same.
         Input::Update { request, .. } if run.update(&request.id).is_some() => return Ok(()),
-        Input::Terminate { .. } | Input::Retry | Input::Update { .. } | Input::Post(_) => {}
+        Input::Terminate { .. }
+        | Input::Retry
+        | Input::Update { .. }
+        | Input::Post(_)
+        | Input::Answer { .. }
+        | Input::Report { .. } => {}
         Input::Admit
         | Input::Outcome(_)
-        | Input::Heartbeat { .. }
         | Input::Due
         | Input::HandOut { .. }
         | Input::Recover { .. }
@@ -214,6 +229,44 @@ pub(crate) fn news(run: &mut Run, decision: &mut Decision, now: Timestamp) -> Re
     Ok(())
 }
 
+/// A running attempt reports. One that is gone is told so: it would run for nobody.
+fn heartbeat(
+    run: &mut Run,
+    token: AttemptToken,
+    details: Payload,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let (attempt, incarnation) = (token.attempt, token.incarnation);
+    let activity = run.activity(token.seq);
+    if !activity.is_some_and(|activity| activity.is_open(attempt, incarnation)) {
+        decision.effect(Effect::Stop(token, StopReason::NotFound));
+        return Ok(());
+    }
+    let beat = activity::Input::Heartbeat(attempt, incarnation, details);
+    move_activity(run, token.seq, beat, now, decision)
+}
+
+/// Whoever answers from outside hears whether the answer counts.
+fn from_outside(
+    run: &mut Run,
+    of: OpenAttempt,
+    input: activity::Input,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    let activity = run.activity(of.seq);
+    let is_open = activity.is_some_and(|activity| activity.is_open(of.attempt, of.incarnation));
+    if !is_open || run.started().run_id != of.run_id {
+        return Err(Error::Refused(Refusal::AttemptEnded {
+            workflow_id: run.started().workflow_id.clone(),
+            seq: of.seq,
+            attempt: of.attempt,
+        }));
+    }
+    move_activity(run, of.seq, input, now, decision)
+}
+
 fn attempt_outcome(
     run: &mut Run,
     outcome: AttemptOutcome,
@@ -284,6 +337,7 @@ pub(crate) fn move_activity(
         activity::Verdict::HandBack => {
             decision.fact(run, Fact::AttemptHandedBack { seq, at: now })?;
         }
+        activity::Verdict::Leave => decision.fact(run, Fact::AttemptLeft { seq })?,
         activity::Verdict::Retry(failure, due, stop) => {
             decision.fact(run, Fact::AttemptFailed { seq, failure, due })?;
             if let Some(who) = stop {
@@ -467,6 +521,7 @@ fn hand_out(
                     Ok(())
                 }
                 activity::Verdict::Ready
+                | activity::Verdict::Leave
                 | activity::Verdict::Beat(_)
                 | activity::Verdict::HandBack
                 | activity::Verdict::Retry(..)

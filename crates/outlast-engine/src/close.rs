@@ -165,7 +165,9 @@ pub fn running(run: &Run) -> Vec<AttemptToken> {
             incarnation,
             ..
         } => Some(run.token(AttemptKind::Activity, seq, *attempt, *incarnation)),
-        activity::State::Waiting { .. } | activity::State::Closing => None,
+        activity::State::Waiting { .. }
+        | activity::State::Outside { .. }
+        | activity::State::Closing => None,
     });
     let steps = run.steps().filter_map(|(seq, s)| match &s.state {
         step::State::Running {

@@ -521,6 +521,7 @@ fn cancel_activity(
         }
         activity::Verdict::Ready
         | activity::Verdict::Start(_)
+        | activity::Verdict::Leave
         | activity::Verdict::Beat(_)
         | activity::Verdict::Retry(..)
         | activity::Verdict::Wait(_)

@@ -34,6 +34,14 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
                 last_failure,
                 site,
             },
+            activity::State::Outside { attempt, since, .. } => Waiting::ActivityOutside {
+                seq,
+                activity_type,
+                attempt: *attempt,
+                since: *since,
+                due: a.deadline(),
+                site,
+            },
             activity::State::Closing => continue,
         });
     }

@@ -7,7 +7,9 @@ use outlast_model::event::UpdateRequest;
 use outlast_model::id::{Incarnation, RequestId, Seq, SignalName};
 use outlast_model::post::Post;
 use outlast_model::start::SignalRequest;
-use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, TaskAnswer};
+use outlast_model::task::{
+    AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, OpenAttempt, TaskAnswer,
+};
 use outlast_model::{Headers, Payload, Timestamp};
 
 /// Everything that can move a run that has started.
@@ -53,6 +55,20 @@ pub enum Input {
     Heartbeat {
         /// Which attempt.
         token: AttemptToken,
+        /// What it reports.
+        details: Payload,
+    },
+    /// Somebody outside answers for an attempt. Refused if nobody waits for it.
+    Answer {
+        /// Which attempt.
+        attempt: OpenAttempt,
+        /// How it ended.
+        result: AttemptResult,
+    },
+    /// Somebody outside reports for an attempt. Refused if nobody waits for it.
+    Report {
+        /// Which attempt.
+        attempt: OpenAttempt,
         /// What it reports.
         details: Payload,
     },

@@ -15,7 +15,6 @@
 
 use minicbor::{Decode, Encode};
 use outlast_model::event::Site;
-use outlast_model::failure::RetryState;
 use outlast_model::id::{Attempt, Incarnation, StepName};
 use outlast_model::job::Resolution;
 use outlast_model::task::AttemptResult;
@@ -165,18 +164,25 @@ impl Step {
             AttemptResult::Completed(payload) => Verdict::Resolve(Resolution::Completed(payload)),
             AttemptResult::Canceled(details) => Verdict::Resolve(Resolution::Canceled(details)),
             AttemptResult::HandedBack => Verdict::HandBack,
-            AttemptResult::Failed(failure) => {
-                let circumstances = retry::Circumstances {
-                    attempt,
-                    is_cancel_requested: false,
-                    expires: None,
-                    now,
-                };
-                match retry::decide(&self.options.retry, &failure, circumstances) {
-                    retry::Verdict::Again(due) => Verdict::Retry(failure, due),
-                    retry::Verdict::Stop(state) => Verdict::Resolve(failed(failure, state)),
-                }
+            AttemptResult::Failed(failure) => self.failed(attempt, failure, now),
+            // A step has no token that anybody could answer with.
+            AttemptResult::Later => {
+                let failure = Failure::application("NoOutcome", "the step has no outcome");
+                self.failed(attempt, failure, now)
             }
+        }
+    }
+
+    fn failed(&self, attempt: Attempt, failure: Failure, now: Timestamp) -> Verdict {
+        let circumstances = retry::Circumstances {
+            attempt,
+            is_cancel_requested: false,
+            expires: None,
+            now,
+        };
+        match retry::decide(&self.options.retry, &failure, circumstances) {
+            retry::Verdict::Again(due) => Verdict::Retry(failure, due),
+            retry::Verdict::Stop(state) => Verdict::Resolve(Resolution::Failed(failure, state)),
         }
     }
 
@@ -188,10 +194,6 @@ impl Step {
             | State::Resolved { attempt, .. } => *attempt,
         }
     }
-}
-
-fn failed(failure: Failure, state: RetryState) -> Resolution {
-    Resolution::Failed(failure, state)
 }
 
 #[cfg(test)]
@@ -245,6 +247,7 @@ mod tests {
             Input::Outcome(a2, me, failed),
             Input::Outcome(a1, me, AttemptResult::HandedBack),
             Input::Outcome(a1, other, AttemptResult::HandedBack),
+            Input::Outcome(a1, me, AttemptResult::Later),
             Input::Cancel,
             Input::Recover(me),
             Input::Recover(other),

@@ -18,7 +18,8 @@ use outlast_model::job::SignalMessage;
 use outlast_model::post::{Post, PostBody};
 use outlast_model::start::StartRequest;
 use outlast_model::task::{
-    AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, RunNo, TaskAnswer,
+    AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, OpenAttempt, RunNo, StopReason,
+    TaskAnswer,
 };
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
@@ -46,12 +47,22 @@ fn token(kind: AttemptKind) -> impl Strategy<Value = AttemptToken> {
     })
 }
 
+fn outside(token: AttemptToken) -> OpenAttempt {
+    OpenAttempt {
+        run_id: RunId(7),
+        seq: token.seq,
+        attempt: token.attempt,
+        incarnation: token.incarnation,
+    }
+}
+
 fn result() -> impl Strategy<Value = AttemptResult> {
     prop_oneof![
         payload().prop_map(AttemptResult::Completed),
         Just(AttemptResult::Failed(Failure::panic("boom"))),
         Just(AttemptResult::Canceled(None)),
         Just(AttemptResult::HandedBack),
+        Just(AttemptResult::Later),
     ]
 }
 
@@ -299,6 +310,10 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(token, result)| Input::Outcome(AttemptOutcome { token, result })),
         1 => (token(AttemptKind::Activity), payload())
             .prop_map(|(token, details)| Input::Heartbeat { token, details }),
+        2 => (token(AttemptKind::Activity), result())
+            .prop_map(|(token, result)| Input::Answer { attempt: outside(token), result }),
+        1 => (token(AttemptKind::Activity), payload())
+            .prop_map(|(token, details)| Input::Report { attempt: outside(token), details }),
         4 => Just(Input::Due),
         4 => (seq(), 1u128..3).prop_map(|(seq, i)| Input::HandOut {
             kind: AttemptKind::Activity,
@@ -382,6 +397,9 @@ impl Numbers {
                     AttemptKind::Step => self.step,
                 };
                 token.seq = recent(highest, token.seq);
+            }
+            Input::Answer { attempt, .. } | Input::Report { attempt, .. } => {
+                attempt.seq = recent(self.activity, attempt.seq);
             }
             Input::HandOut { kind, seq, .. } => {
                 let highest = match kind {

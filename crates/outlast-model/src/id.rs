@@ -23,6 +23,12 @@ macro_rules! name {
             }
         }
 
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Debug::fmt(&*self.0, f)
@@ -122,6 +128,12 @@ macro_rules! number {
             }
         }
     };
+}
+
+name! {
+    /// What answers an attempt from outside: text that fits into a URL. The backend that made it
+    /// alone understands it. No secret: whoever may not answer must not see it.
+    AnswerToken
 }
 
 number! {

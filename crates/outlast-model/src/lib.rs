@@ -44,9 +44,9 @@ pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, TimeoutKind};
 pub use headers::Headers;
 pub use id::{
-    ActivityType, Attempt, Epoch, EventId, Incarnation, PatchId, PromiseId, QueryName, QueueName,
-    RequestId, RunId, Seq, SignalName, StepName, UpdateId, UpdateName, Version, WorkflowId,
-    WorkflowType,
+    ActivityType, AnswerToken, Attempt, Epoch, EventId, Incarnation, PatchId, PromiseId, QueryName,
+    QueueName, RequestId, RunId, Seq, SignalName, StepName, UpdateId, UpdateName, Version,
+    WorkflowId, WorkflowType,
 };
 pub use job::{Activation, Job, Resolution};
 pub use options::{

@@ -67,6 +67,13 @@ pub enum Fact {
         #[n(2)]
         due: Timestamp,
     },
+    /// The code of an attempt has returned; somebody outside will answer.
+    #[n(19)]
+    AttemptLeft {
+        /// Which activity.
+        #[n(0)]
+        seq: Seq,
+    },
     /// A running attempt reported.
     #[n(2)]
     Heartbeat {

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use crate::failure::Failure;
-use crate::id::{PromiseId, RunId, WorkflowId};
+use crate::id::{Attempt, PromiseId, RunId, Seq, WorkflowId};
 use crate::status::Status;
 
 /// Why a request was not carried out.
@@ -93,6 +93,18 @@ pub enum Refusal {
         /// The promise.
         promise: PromiseId,
     },
+    /// Nobody waits for this answer: the attempt was answered before, ran out of time or was lost.
+    #[error(
+        "attempt {attempt} of activity {seq} of {workflow_id} waits for no answer: it has one, or it ran out of time; see `outlast show {workflow_id}`"
+    )]
+    AttemptEnded {
+        /// The run's id.
+        workflow_id: WorkflowId,
+        /// The activity.
+        seq: Seq,
+        /// The attempt.
+        attempt: Attempt,
+    },
     /// The query's handler failed, or there is none.
     #[error("query {query:?} of {workflow_id} failed: {}", failure.message)]
     QueryFailed {
@@ -157,6 +169,7 @@ impl Refusal {
             Self::AlreadyResolved { .. } => "OL-1008",
             Self::QueryFailed { .. } => "OL-1009",
             Self::NotReady { .. } => "OL-1010",
+            Self::AttemptEnded { .. } => "OL-1011",
             Self::StoreFull => "OL-2001",
             Self::Indeterminate { .. } => "OL-2002",
             Self::Unavailable { .. } => "OL-2003",

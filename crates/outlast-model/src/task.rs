@@ -147,6 +147,19 @@ pub struct AttemptToken {
     pub incarnation: Incarnation,
 }
 
+/// One attempt of an activity, as somebody outside names it who will answer for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenAttempt {
+    /// The very run: a run that continues it has activities of its own.
+    pub run_id: RunId,
+    /// Which activity.
+    pub seq: Seq,
+    /// Which attempt.
+    pub attempt: Attempt,
+    /// Which process ran it.
+    pub incarnation: Incarnation,
+}
+
 /// What an attempt is an attempt of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AttemptKind {
@@ -204,6 +217,8 @@ pub enum AttemptResult {
     /// It did not begin, or stopped because its worker goes down: whoever comes next tries the
     /// same attempt again, and none of its retry policy is used up.
     HandedBack,
+    /// Not yet: its code has returned, and somebody outside will answer.
+    Later,
 }
 
 /// An attempt and how it ended.
@@ -215,15 +230,20 @@ pub struct AttemptOutcome {
     pub result: AttemptResult,
 }
 
-/// Why a running attempt should stop.
+/// Why a running attempt should stop. What an attempt that stops with a cancel error then means
+/// follows from it; a result or an error of its own is one, whatever the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// Workflow code asked for it.
+    /// Workflow code asked for it: the activity is cancelled.
     Cancelled,
     /// One of its timeouts passed; its outcome will not count.
     TimedOut,
     /// Its run is gone; its outcome will not count.
     NotFound,
-    /// The worker goes down.
+    /// The worker goes down: the attempt is handed back.
     Shutdown,
+    /// An operator paused the activity: the attempt is handed back.
+    Paused,
+    /// An operator reset the activity: the attempt is handed back, and begins again from 1.
+    Reset,
 }

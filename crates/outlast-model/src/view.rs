@@ -160,6 +160,21 @@ pub enum Waiting {
         /// The call.
         site: Site,
     },
+    /// An activity whose code has returned: somebody outside will answer.
+    ActivityOutside {
+        /// Which.
+        seq: Seq,
+        /// Its type.
+        activity_type: ActivityType,
+        /// The attempt.
+        attempt: Attempt,
+        /// Since when the attempt is open.
+        since: Timestamp,
+        /// When it runs out of time, if it does.
+        due: Option<Timestamp>,
+        /// The call.
+        site: Site,
+    },
     /// A timer.
     Timer {
         /// Which.

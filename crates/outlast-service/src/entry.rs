@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use outlast_engine::{Decision, Input, Run};
 use outlast_model::post::PostNo;
 use outlast_model::start::{UpdateReply, UpdateStage};
-use outlast_model::task::Query;
+use outlast_model::task::{Query, StopReason};
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{Payload, Record, Refusal, Timestamp, UpdateId};
 
@@ -100,6 +100,8 @@ pub(crate) enum Sender {
     Nobody,
     /// A caller, when it is durable.
     Caller(Reply<()>),
+    /// A caller outside who reports for an attempt: hears whether to stop.
+    Report(Reply<Option<StopReason>>),
     /// A caller, when the update has come so far.
     Update(UpdateStage, Reply<UpdateReply>),
     /// Another run: the post is taken in the commit that records its effect.
@@ -133,7 +135,7 @@ impl Sender {
     pub(crate) fn is_caller(&self) -> bool {
         match self {
             Self::Nobody | Self::Post(_) => false,
-            Self::Caller(_) | Self::Update(..) => true,
+            Self::Caller(_) | Self::Report(_) | Self::Update(..) => true,
         }
     }
 
@@ -142,6 +144,7 @@ impl Sender {
         match self {
             Self::Nobody | Self::Post(_) => {}
             Self::Caller(reply) => reply(Err(refusal.clone())),
+            Self::Report(reply) => reply(Err(refusal.clone())),
             Self::Update(_, reply) => reply(Err(refusal.clone())),
         }
     }

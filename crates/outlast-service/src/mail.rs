@@ -8,7 +8,7 @@ use outlast_model::Refusal;
 use outlast_model::event::UpdateRequest;
 use outlast_model::post::{Post, PostNo};
 use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
-use outlast_model::task::{AttemptOutcome, AttemptToken, Query};
+use outlast_model::task::{AttemptOutcome, AttemptToken, Query, StopReason};
 use outlast_model::view::{Description, RunOutcome, RunRef};
 use outlast_model::{Payload, RunId};
 
@@ -84,6 +84,15 @@ pub enum Mail {
     Outcomes(Vec<AttemptOutcome>),
     /// A running attempt reports.
     Heartbeat(AttemptToken, Payload),
+    /// Somebody outside reports for an attempt.
+    Report {
+        /// To whom.
+        run: RunRef,
+        /// What: an [`Input::Report`].
+        input: Input,
+        /// Told, when it is durable, whether to stop.
+        reply: Reply<Option<StopReason>>,
+    },
     /// Something that is not durable woke this run's code.
     ForeignWake(RunId),
     /// Look again: the clock was moved, or a commit became durable that somebody waits for.
@@ -100,7 +109,8 @@ impl Mail {
             | Self::Query { .. }
             | Self::Post { .. }
             | Self::Wait { .. }
-            | Self::Describe { .. } => true,
+            | Self::Describe { .. }
+            | Self::Report { .. } => true,
             Self::Outcomes(_) | Self::Heartbeat(..) | Self::ForeignWake(_) | Self::Look => false,
         }
     }
@@ -118,6 +128,7 @@ impl std::fmt::Debug for Mail {
             Self::Describe { .. } => "Describe",
             Self::Outcomes(_) => "Outcomes",
             Self::Heartbeat(..) => "Heartbeat",
+            Self::Report { .. } => "Report",
             Self::ForeignWake(_) => "ForeignWake",
             Self::Look => "Look",
         })
@@ -147,6 +158,11 @@ pub enum Ack {
     Start(Reply<StartReply>, StartReply),
     /// To a message that had its effect, or why it had none.
     Message(Reply<()>, Result<(), Refusal>),
+    /// To a report from outside: whether to stop, or why it had no effect.
+    Report(
+        Reply<Option<StopReason>>,
+        Result<Option<StopReason>, Refusal>,
+    ),
     /// To whoever waits for the end of a run.
     Closed(Reply<RunOutcome>, RunOutcome),
     /// To an update, or why there is none.
@@ -161,6 +177,7 @@ impl Ack {
         match self {
             Self::Start(reply, answer) => reply(Ok(answer)),
             Self::Message(reply, answer) => reply(answer),
+            Self::Report(reply, answer) => reply(answer),
             Self::Closed(reply, outcome) => reply(Ok(outcome)),
             Self::Update(reply, answer) => reply(answer),
             Self::Query(reply, answer) => reply(answer),
@@ -172,6 +189,7 @@ impl Ack {
         match self {
             Self::Start(reply, _) => reply(Err(refusal)),
             Self::Message(reply, _) => reply(Err(refusal)),
+            Self::Report(reply, _) => reply(Err(refusal)),
             Self::Closed(reply, _) => reply(Err(refusal)),
             Self::Update(reply, _) => reply(Err(refusal)),
             Self::Query(reply, _) => reply(Err(refusal)),
@@ -184,6 +202,7 @@ impl std::fmt::Debug for Ack {
         f.write_str(match self {
             Self::Start(..) => "Start",
             Self::Message(..) => "Message",
+            Self::Report(..) => "Report",
             Self::Closed(..) => "Closed",
             Self::Update(..) => "Update",
             Self::Query(..) => "Query",

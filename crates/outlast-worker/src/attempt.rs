@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use outlast_model::Payload;
 use outlast_model::task::{ActivityTask, StopReason};
+use outlast_model::{AnswerToken, Payload};
 
 use crate::heartbeat::Heartbeats;
 use crate::stop::Stop;
@@ -69,6 +69,12 @@ impl AttemptCtx {
         if let Some(link) = &self.inner.link {
             link.heartbeats.flush();
         }
+    }
+
+    /// What answers this attempt from outside; none where nobody listens.
+    pub fn answer_token(&self) -> Option<AnswerToken> {
+        let link = self.inner.link.as_ref()?;
+        Some(link.heartbeats.port().answer_token(&self.inner.task))
     }
 
     pub(crate) fn stop(&self) -> &Arc<Stop> {

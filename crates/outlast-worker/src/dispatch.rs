@@ -335,20 +335,20 @@ async fn until_stopped(attempt: &mut Attempt, stop: &Arc<Stop>, grace: Duration)
             return Poll::Ready(result);
         }
         let expired = expired.get_or_insert_with(|| Box::pin(grace_is_over(stop.clone(), grace)));
-        expired
-            .as_mut()
-            .poll(cx)
-            .map(|()| AttemptResult::Canceled(None))
+        let expired = expired.as_mut().poll(cx);
+        expired.map(|()| AttemptResult::Canceled(None))
     })
     .await
 }
 
-/// An attempt that stopped because its worker goes down is not cancelled: it is tried again, under
-/// its number, by whoever comes next. One that ended in its own way has ended.
+/// An attempt that stopped because its worker goes down, or because an operator holds the activity
+/// up, is not cancelled: it is tried again, under its number, by whoever comes next. One that
+/// ended in its own way has ended.
 fn as_asked(result: AttemptResult, stop: &Stop) -> AttemptResult {
+    use StopReason::{Paused, Reset, Shutdown};
     match (result, stop.reason()) {
-        (AttemptResult::Canceled(_), Some(StopReason::Shutdown)) => AttemptResult::HandedBack,
-        (result, _) => result,
+        (AttemptResult::Canceled(_), Some(Shutdown | Paused | Reset)) => AttemptResult::HandedBack,
+        (result, Some(_) | None) => result,
     }
 }
 

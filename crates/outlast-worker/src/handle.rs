@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use outlast_model::event::TaskFailedCause;
 use outlast_model::task::{ActivityTask, AttemptResult, Query, StepTask, StopReason};
-use outlast_model::{Activation, Command, Failure, Payload, QueueName, RunId};
+use outlast_model::{Activation, AnswerToken, Command, Failure, Payload, QueueName, RunId};
 
 /// A future of a call on a backend.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -207,6 +207,26 @@ pub enum PolledActivity {
     Start(BackendToken, PolledAttempt),
     /// It should stop.
     Cancel(BackendToken, StopReason),
+}
+
+impl BackendToken {
+    /// As what answers an attempt from outside: `h1.` and its bytes as hexadecimal digits.
+    pub fn answer(&self) -> AnswerToken {
+        let digits = self.0.iter().map(|byte| format!("{byte:02x}"));
+        AnswerToken::new(format!("h1.{}", digits.collect::<String>()))
+    }
+
+    /// The bytes in what [`answer`](Self::answer) made; `None` for any other text.
+    pub fn read(token: &AnswerToken) -> Option<Self> {
+        let digits = token.as_str().strip_prefix("h1.")?.as_bytes();
+        let pairs = digits.chunks(2).map(|pair| {
+            let text = std::str::from_utf8(pair)
+                .ok()
+                .filter(|text| text.len() == 2)?;
+            u8::from_str_radix(text, 16).ok()
+        });
+        pairs.collect::<Option<Vec<u8>>>().map(Self)
+    }
 }
 
 /// An attempt to run. Of its model token only kind, number and attempt are the backend's: the

@@ -82,6 +82,10 @@ impl Heartbeats {
         self.port.heartbeat(self.token, details);
     }
 
+    pub(crate) fn port(&self) -> &dyn WorkerPort {
+        &*self.port
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

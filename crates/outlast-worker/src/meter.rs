@@ -36,7 +36,7 @@ impl SliceEnd {
 }
 
 /// Names of the ends of an attempt, in the order of their counters.
-pub const ATTEMPT_ENDS: [&str; 4] = ["completed", "failed", "cancelled", "handed-back"];
+pub const ATTEMPT_ENDS: [&str; 5] = ["completed", "failed", "cancelled", "handed-back", "later"];
 /// Kinds of attempts, in the order of their counters.
 pub const ATTEMPT_KINDS: [&str; 2] = ["activity", "step"];
 
@@ -50,7 +50,7 @@ pub struct Meter {
     pub rebuilds: Counter,
     /// How long slices took, in microseconds.
     pub slice_time: Histogram,
-    attempts: [[Counter; 4]; 2],
+    attempts: [[Counter; 5]; 2],
     is_timed: AtomicBool,
 }
 
@@ -97,6 +97,7 @@ impl Meter {
                 AttemptResult::Failed(_) => 1,
                 AttemptResult::Canceled(_) => 2,
                 AttemptResult::HandedBack => 3,
+                AttemptResult::Later => 4,
             };
             self.attempts[kind][end].one();
         }

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use outlast_model::task::{
-    AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, TaskAnswer, TaskToken,
+    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, TaskAnswer, TaskToken,
 };
-use outlast_model::{Failure, Payload, QueueName, RunId};
+use outlast_model::{AnswerToken, Failure, Payload, QueueName, RunId};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -309,6 +309,13 @@ impl WorkerPort for PolledPort {
                 .owner
                 .heartbeat(&inner.queue, generation, &token, details);
         }
+    }
+
+    fn answer_token(&self, task: &ActivityTask) -> AnswerToken {
+        let claims = self.inner.claims();
+        // One that has ended is answered by nobody.
+        let claim = claims.get(task.token);
+        claim.map_or_else(|| AnswerToken::new(""), |claim| claim.token.answer())
     }
 
     /// The backend is told at once; engine threads go on answering and leave when it has stopped.

@@ -11,10 +11,11 @@ use std::pin::Pin;
 use outlast_model::event::{Event, UpdateRequest};
 use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{
-    AttemptOutcome, AttemptToken, Query, TaskAnswer, TaskToken, WorkflowTask,
+    ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, Query, StopReason, TaskAnswer,
+    TaskToken, WorkflowTask,
 };
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{Failure, Payload, Refusal, RequestId, RunId};
+use outlast_model::{AnswerToken, Failure, Payload, Refusal, RequestId, RunId};
 
 /// The right of one engine thread to drive one shard. A thread that lost its shard to a spare
 /// one learns so by [`Next::Replaced`].
@@ -73,6 +74,10 @@ pub trait WorkerPort: Send + Sync {
     /// A running attempt reports; throttled by the caller.
     fn heartbeat(&self, token: AttemptToken, details: Payload);
 
+    /// What answers this attempt from outside, also when this process is gone. Asked for only if
+    /// the attempt's code wants it.
+    fn answer_token(&self, task: &ActivityTask) -> AnswerToken;
+
     /// Hands out no new work. Answers, outcomes and what is handed back are still taken and
     /// made durable.
     fn drain(&self);
@@ -124,6 +129,14 @@ pub trait ClientPort: Send + Sync {
 
     /// Ends a run at once.
     fn terminate(&self, run: RunRef, reason: String) -> Answer<()>;
+
+    /// Answers for an attempt from outside: with a result, a failure or a cancellation. `Ok` means
+    /// durable; an attempt that waits for no answer is refused as
+    /// [`Refusal::AttemptEnded`].
+    fn answer_attempt(&self, token: AnswerToken, result: AttemptResult) -> Answer<()>;
+
+    /// Reports for an attempt from outside; hears whether whoever works on it should stop.
+    fn report_attempt(&self, token: AnswerToken, details: Payload) -> Answer<Option<StopReason>>;
 
     /// Lets a blocked run try again.
     fn retry(&self, run: RunRef) -> Answer<()>;

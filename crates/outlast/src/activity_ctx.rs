@@ -3,11 +3,12 @@
 use std::fmt;
 
 use outlast_model::task::{ActivityTask, StopReason};
-use outlast_model::{Headers, Payload, RunId, WorkflowId, limits};
+use outlast_model::{AnswerToken, Headers, Payload, RunId, WorkflowId, limits};
 use outlast_worker::attempt::AttemptCtx;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::answer::Later;
 use crate::call_error::CallError;
 use crate::state::States;
 
@@ -100,6 +101,17 @@ impl ActivityCtx {
         }
     }
 
+    /// Lets somebody outside answer instead of this code: hand out the
+    /// [`token`](Later::token), then return the [`Later`] as the error. The slot is free
+    /// meanwhile; the timeouts of the activity go on.
+    pub fn complete_later(&self) -> Later {
+        let token = match &self.attempt {
+            Source::Worker(attempt) => attempt.answer_token(),
+            Source::Test => None,
+        };
+        Later::new(token.unwrap_or_else(|| AnswerToken::new("test")))
+    }
+
     /// What an earlier attempt reported last, if anything, and if it has this type.
     pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Option<T> {
         self.task()?.heartbeat_details.as_ref()?.decode().ok()
@@ -131,12 +143,14 @@ impl ActivityCtx {
     }
 }
 
-fn why(reason: StopReason) -> &'static str {
+pub(crate) fn why(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Cancelled => "the activity was cancelled",
         StopReason::TimedOut => "the attempt ran out of time",
         StopReason::NotFound => "the run has ended",
         StopReason::Shutdown => "the worker is shutting down",
+        StopReason::Paused => "the activity was paused",
+        StopReason::Reset => "the activity was reset",
     }
 }
 

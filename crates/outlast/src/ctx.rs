@@ -30,7 +30,7 @@ use crate::signal::Signal;
 use crate::subject::Subject;
 use crate::task::{Ending, Task, prepare};
 use crate::wait::WaitUntil;
-use crate::wire::{Asked, Data, attempt_result, store_or_panic};
+use crate::wire::{Data, attempt_result, store_or_panic};
 use crate::workflow::WorkflowState;
 
 /// The context of a workflow; `S` is the state of a `#[workflow] impl`.
@@ -116,7 +116,7 @@ impl<S> Ctx<S> {
         let asker = subject.clone();
         let code: StepCode = Arc::new(move || {
             let (work, subject) = (work(), subject.clone());
-            Box::pin(async move { attempt_result(&subject, work.await, Asked::Nothing) })
+            Box::pin(async move { attempt_result(&subject, work.await, None) })
         });
         let options = StepOptions::default();
         Call::new(

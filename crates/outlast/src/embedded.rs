@@ -2,22 +2,26 @@
 //!
 //! This is the only place where the two meet; neither learns of the other.
 
+use std::future::ready;
 use std::sync::{Arc, OnceLock, Weak};
 
 use outlast_engine::Effect;
 use outlast_model::event::UpdateRequest;
 use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{
-    AttemptKind, AttemptOutcome, AttemptToken, Query, TaskAnswer, TaskToken,
+    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, Query, StopReason,
+    TaskAnswer, TaskToken,
 };
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{Event, Failure, Payload, Refusal, RequestId, RunId};
+use outlast_model::{AnswerToken, Event, Failure, Payload, Refusal, RequestId, RunId};
 use outlast_service::mail::Reply;
 use outlast_service::outlet::Outlet;
 use outlast_service::service::{self, Service};
 use outlast_service::shard::Turn;
 use outlast_worker::port::{Answer, ClientPort, Lane, Next, WorkerPort};
 use outlast_worker::{Dispatch, Pace, Worker};
+
+use crate::answer::token;
 
 /// Service and worker of one process.
 pub(crate) struct Embedded {
@@ -164,6 +168,10 @@ impl WorkerPort for Embedded {
         self.service.drain();
     }
 
+    fn answer_token(&self, task: &ActivityTask) -> AnswerToken {
+        token::write(task)
+    }
+
     fn shutdown(&self) {
         self.service.shutdown();
     }
@@ -235,6 +243,24 @@ impl ClientPort for Embedded {
 
     fn terminate(&self, run: RunRef, reason: String) -> Answer<()> {
         self.ask(|service, reply| service.terminate(run, reason, reply))
+    }
+
+    fn answer_attempt(&self, token: AnswerToken, result: AttemptResult) -> Answer<()> {
+        match token::read(&token) {
+            Ok((id, of)) => {
+                self.ask(|service, reply| service.answer_attempt(id, of, result, reply))
+            }
+            Err(refusal) => Box::pin(ready(Err(refusal))),
+        }
+    }
+
+    fn report_attempt(&self, token: AnswerToken, details: Payload) -> Answer<Option<StopReason>> {
+        match token::read(&token) {
+            Ok((id, of)) => {
+                self.ask(|service, reply| service.report_attempt(id, of, details, reply))
+            }
+            Err(refusal) => Box::pin(ready(Err(refusal))),
+        }
     }
 
     fn retry(&self, run: RunRef) -> Answer<()> {

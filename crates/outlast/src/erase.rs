@@ -19,7 +19,7 @@ use crate::failure::{FailureTrace, IntoFailure};
 use crate::handlers::Handlers;
 use crate::state::States;
 use crate::subject::Subject;
-use crate::wire::{Asked, Data, Outcome, attempt_result, encode, read_input};
+use crate::wire::{Data, Outcome, attempt_result, encode, read_input};
 use crate::workflow::WorkflowMeta;
 
 /// A workflow that an engine thread can run.
@@ -37,11 +37,11 @@ pub(crate) fn activity_code<M: ActivityMeta<Input: Data>>(states: States) -> Act
         match M::code(&ctx, input) {
             Code::Async(work) => Body::Async(Box::pin(async move {
                 let result = work.await;
-                attempt_result(&subject, result, asked(&ctx))
+                attempt_result(&subject, result, ctx.stop_reason())
             })),
             Code::Blocking(work) => Body::Blocking(Box::new(move || {
                 let result = work();
-                attempt_result(&subject, result, asked(&ctx))
+                attempt_result(&subject, result, ctx.stop_reason())
             })),
         }
     })
@@ -65,21 +65,13 @@ where
         let work = work(ctx.clone(), input);
         Body::Async(Box::pin(async move {
             let result = work.await;
-            attempt_result(&subject, result, asked(&ctx))
+            attempt_result(&subject, result, ctx.stop_reason())
         }))
     })
 }
 
 fn ready(result: AttemptResult) -> Body {
     Body::Async(Box::pin(std::future::ready(result)))
-}
-
-fn asked(ctx: &ActivityCtx) -> Asked {
-    if ctx.is_cancelled() {
-        Asked::ToStop
-    } else {
-        Asked::Nothing
-    }
 }
 
 /// The program of a `#[workflow]`.

@@ -11,6 +11,7 @@ use std::panic::Location;
 
 use outlast_model::{FailureKind, limits};
 
+use crate::answer::Later;
 use crate::continuing::Continuation;
 use crate::failure::{Failure, FailureTrace, IntoFailure, Opaque, typed};
 use crate::trace::Trace;
@@ -167,6 +168,10 @@ impl IntoFailure for Error {
 
     fn continuation(&self) -> Option<&Continuation> {
         self.downcast_ref()
+    }
+
+    fn is_later(&self) -> bool {
+        self.downcast_ref::<Later>().is_some()
     }
 }
 

@@ -11,6 +11,8 @@ use outlast_model::{FailureKind, Payload, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+#[cfg(feature = "anyhow")]
+use crate::answer::Later;
 use crate::continuing::Continuation;
 use crate::trace;
 
@@ -66,6 +68,12 @@ pub trait IntoFailure: Send + 'static {
     #[doc(hidden)]
     fn continuation(&self) -> Option<&Continuation> {
         None
+    }
+
+    /// Whether it says that somebody outside will answer.
+    #[doc(hidden)]
+    fn is_later(&self) -> bool {
+        false
     }
 }
 
@@ -127,5 +135,9 @@ impl IntoFailure for anyhow::Error {
 
     fn continuation(&self) -> Option<&Continuation> {
         self.downcast_ref()
+    }
+
+    fn is_later(&self) -> bool {
+        self.is::<Later>()
     }
 }

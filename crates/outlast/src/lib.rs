@@ -20,6 +20,7 @@ extern crate self as outlast;
 
 mod activity;
 mod activity_ctx;
+mod answer;
 mod arg;
 mod builder;
 mod call;
@@ -65,6 +66,7 @@ mod wire;
 mod workflow;
 
 pub use activity::{Activity, ActivityCtx, ActivityDef, ActivityFn};
+pub use answer::{Answering, Later, OpenActivity};
 pub use arg::Arg;
 pub use builder::{Builder, Outlast};
 pub use call::{Call, kind};
@@ -102,8 +104,8 @@ pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
 pub use outlast_model::task::StopReason;
 pub use outlast_model::view::{Description, ListFilter, Summary};
 pub use outlast_model::{
-    CancelMode, ChildCancel, Headers, ParentClose, Payload, Refusal, RetryPolicy, RunId, Status,
-    WorkflowId,
+    AnswerToken, CancelMode, ChildCancel, Headers, ParentClose, Payload, Refusal, RetryPolicy,
+    RunId, Status, WorkflowId,
 };
 pub use outlast_runtime::HandlerEnd;
 #[cfg(feature = "sqlite")]

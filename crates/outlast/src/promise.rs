@@ -27,7 +27,7 @@ use crate::outgoing::{Content, Encoded};
 use crate::subject::Subject;
 use crate::wire::Data;
 
-mod token;
+pub(crate) mod token;
 
 /// Promises.
 impl<S> Ctx<S> {

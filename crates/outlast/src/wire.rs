@@ -9,7 +9,7 @@ use std::any::type_name as rust_type;
 
 use outlast_model::failure::type_name;
 use outlast_model::payload::PayloadError;
-use outlast_model::task::AttemptResult;
+use outlast_model::task::{AttemptResult, StopReason};
 use outlast_model::{FailureKind, Payload, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -76,24 +76,20 @@ pub(crate) fn read_input<T: DeserializeOwned>(
     })
 }
 
-/// Whether a running attempt was asked to stop.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
-    ToStop,
-    Nothing,
-}
-
-/// The outcome of an attempt.
+/// The outcome of an attempt, which may have been asked to stop.
 pub(crate) fn attempt_result<R: Outcome>(
     subject: &Subject,
     result: R,
-    asked: Asked,
+    asked: Option<StopReason>,
 ) -> AttemptResult {
     let value = match result.into_result() {
         Ok(value) => value,
         Err(error) => {
+            if error.is_later() {
+                return AttemptResult::Later;
+            }
             let failure = error.into_failure();
-            if asked == Asked::ToStop && failure.is_canceled() {
+            if asked.is_some() && failure.is_canceled() {
                 return AttemptResult::Canceled(None);
             }
             return AttemptResult::Failed(as_application(failure));
@@ -130,7 +126,7 @@ pub(crate) fn read_reply<T: DeserializeOwned, E>(
 
 /// An attempt fails with what user code raised: a timeout or a cancellation of something else it
 /// used must not read as its own.
-fn as_application(failure: FailureTrace) -> FailureTrace {
+pub(crate) fn as_application(failure: FailureTrace) -> FailureTrace {
     if let FailureKind::Application { .. } = failure.kind {
         failure
     } else {

@@ -55,6 +55,12 @@ fn states() -> Vec<State> {
         running(1),
         running(2),
         State::Closing,
+        State::Outside {
+            attempt: Attempt(1),
+            incarnation: ME,
+            since: Timestamp(100),
+            beat: Timestamp(250),
+        },
     ])
 }
 
@@ -72,6 +78,7 @@ fn inputs() -> Vec<Input> {
         Input::Outcome(Attempt(1), ME, AttemptResult::Canceled(None)),
         Input::Outcome(Attempt(1), ME, AttemptResult::HandedBack),
         Input::Outcome(Attempt(2), OTHER, AttemptResult::HandedBack),
+        Input::Outcome(Attempt(1), ME, AttemptResult::Later),
         Input::Heartbeat(Attempt(1), ME, Payload::null()),
         Input::Heartbeat(Attempt(9), ME, Payload::null()),
         Input::Cancel,
@@ -127,6 +134,7 @@ fn short(verdict: &Verdict) -> String {
         }
         Verdict::Ready
         | Verdict::Start(_)
+        | Verdict::Leave
         | Verdict::Beat(_)
         | Verdict::HandBack
         | Verdict::Stop(..)

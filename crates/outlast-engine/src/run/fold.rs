@@ -132,7 +132,44 @@ impl Run {
             } => self.attempt_started(*seq, (*attempt, *incarnation), *at),
             Fact::AttemptFailed { seq, failure, due } => self.attempt_failed(*seq, failure, *due),
             Fact::AttemptHandedBack { seq, at } => self.attempt_handed_back(*seq, *at),
+            Fact::AttemptLeft { seq } => self.attempt_left(*seq),
             Fact::Heartbeat { seq, details, at } => self.beat(*seq, details, *at),
+            Fact::StepScheduled { .. }
+            | Fact::StepStarted { .. }
+            | Fact::StepFailed { .. }
+            | Fact::StepHandedBack { .. }
+            | Fact::StepResolved { .. } => self.evolve_step(fact),
+            Fact::Buffered { kind } => self.buffered(kind),
+            Fact::Inherited { request_ids } => {
+                self.request_ids.extend(request_ids.iter().cloned());
+                Ok(())
+            }
+            Fact::UpdatesInherited { updates } => {
+                self.inherit_updates(updates);
+                Ok(())
+            }
+            Fact::Noted {
+                notes,
+                unhandled_signals,
+            } => {
+                self.note(notes, *unhandled_signals);
+                Ok(())
+            }
+            Fact::UpdateRejected { id, failure } => self.reject_update(id, failure),
+            Fact::TaskRetry { .. }
+            | Fact::SliceArmed
+            | Fact::SliceDisarmed
+            | Fact::Unblocked
+            | Fact::EpochRaised { .. } => {
+                self.evolve_task(fact);
+                Ok(())
+            }
+        }
+    }
+
+    /// Facts about steps.
+    fn evolve_step(&mut self, fact: &Fact) -> Result<(), Corrupt> {
+        match fact {
             Fact::StepScheduled {
                 seq,
                 name,
@@ -172,31 +209,21 @@ impl Run {
                 self.unseen.push(Job::ResolveStep { seq, resolution });
                 Ok(())
             }
-            Fact::Buffered { kind } => self.buffered(kind),
-            Fact::Inherited { request_ids } => {
-                self.request_ids.extend(request_ids.iter().cloned());
-                Ok(())
-            }
-            Fact::UpdatesInherited { updates } => {
-                self.inherit_updates(updates);
-                Ok(())
-            }
-            Fact::Noted {
-                notes,
-                unhandled_signals,
-            } => {
-                self.note(notes, *unhandled_signals);
-                Ok(())
-            }
-            Fact::UpdateRejected { id, failure } => self.reject_update(id, failure),
-            Fact::TaskRetry { .. }
+            Fact::AttemptStarted { .. }
+            | Fact::AttemptFailed { .. }
+            | Fact::AttemptHandedBack { .. }
+            | Fact::AttemptLeft { .. }
+            | Fact::Heartbeat { .. }
+            | Fact::Buffered { .. }
+            | Fact::TaskRetry { .. }
+            | Fact::Inherited { .. }
+            | Fact::UpdatesInherited { .. }
+            | Fact::Noted { .. }
+            | Fact::UpdateRejected { .. }
+            | Fact::EpochRaised { .. }
             | Fact::SliceArmed
             | Fact::SliceDisarmed
-            | Fact::Unblocked
-            | Fact::EpochRaised { .. } => {
-                self.evolve_task(fact);
-                Ok(())
-            }
+            | Fact::Unblocked => Ok(()),
         }
     }
 
@@ -233,6 +260,7 @@ impl Run {
             Fact::AttemptStarted { .. }
             | Fact::AttemptFailed { .. }
             | Fact::AttemptHandedBack { .. }
+            | Fact::AttemptLeft { .. }
             | Fact::Heartbeat { .. }
             | Fact::StepScheduled { .. }
             | Fact::StepStarted { .. }
@@ -267,7 +295,9 @@ impl Run {
     fn beat(&mut self, seq: Seq, details: &Payload, at: Timestamp) -> Result<(), Corrupt> {
         let activity = self.activity_mut(seq, "Heartbeat")?;
         activity.heartbeat_details = Some(details.clone());
-        if let activity::State::Running { beat, .. } = &mut activity.state {
+        if let activity::State::Running { beat, .. } | activity::State::Outside { beat, .. } =
+            &mut activity.state
+        {
             *beat = at;
         }
         self.arm_activity(seq);
@@ -293,10 +323,12 @@ impl Run {
         due: Timestamp,
     ) -> Result<(), Corrupt> {
         let activity = self.activity_mut(seq, "AttemptFailed")?;
-        let activity::State::Running { attempt, .. } = activity.state else {
+        let (activity::State::Running { attempt, .. } | activity::State::Outside { attempt, .. }) =
+            activity.state
+        else {
             return Err(out_of_place(
                 "AttemptFailed",
-                "no attempt of this activity runs",
+                "no attempt of this activity is open",
             ));
         };
         activity.state = activity::State::Waiting {
@@ -340,6 +372,27 @@ impl Run {
         activity.state = activity::State::Waiting { attempt, due: at };
         activity.waiting_since = at;
         self.arm_activity(seq);
+        Ok(())
+    }
+
+    fn attempt_left(&mut self, seq: Seq) -> Result<(), Corrupt> {
+        let activity = self.activity_mut(seq, "AttemptLeft")?;
+        let activity::State::Running {
+            attempt,
+            incarnation,
+            since,
+            beat,
+        } = activity.state
+        else {
+            let why = "no attempt of this activity runs";
+            return Err(out_of_place("AttemptLeft", why));
+        };
+        activity.state = activity::State::Outside {
+            attempt,
+            incarnation,
+            since,
+            beat,
+        };
         Ok(())
     }
 

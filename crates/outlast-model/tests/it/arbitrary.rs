@@ -218,6 +218,7 @@ fn attempt_fact() -> BoxedStrategy<Fact> {
             details,
             at
         }),
+        seq().prop_map(|seq| Fact::AttemptLeft { seq }),
     ]
     .boxed()
 }

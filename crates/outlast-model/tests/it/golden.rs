@@ -76,6 +76,7 @@ fn fact_name(fact: &Fact) -> &'static str {
     match fact {
         Fact::AttemptStarted { .. } => "AttemptStarted",
         Fact::AttemptFailed { .. } => "AttemptFailed",
+        Fact::AttemptLeft { .. } => "AttemptLeft",
         Fact::Heartbeat { .. } => "Heartbeat",
         Fact::StepScheduled { .. } => "StepScheduled",
         Fact::StepStarted { .. } => "StepStarted",
@@ -134,7 +135,7 @@ fn the_samples_leave_no_kind_out() {
         .iter()
         .map(|f| tag(&minicbor::to_vec(f).expect("encodes")))
         .collect();
-    assert_eq!(facts, (0..19).collect::<Vec<u8>>());
+    assert_eq!(facts, (0..20).collect::<Vec<u8>>());
     let posts: Vec<u8> = every_post()
         .iter()
         .map(|p| tag(&minicbor::to_vec(&p.body).expect("encodes")))

@@ -310,9 +310,8 @@ pub(crate) fn every_fact() -> Vec<Fact> {
     let failure = || Failure::panic("boom").at("src/pay.rs:9");
     let cause = TaskFailedCause::NonDeterminism;
     let canceled = Resolution::Canceled(Some(json("1")));
-    let options = StepOptions {
-        retry: retry_policy(),
-    };
+    let retry = retry_policy();
+    let options = StepOptions { retry };
     vec![
         Fact::AttemptStarted {
             seq,
@@ -383,5 +382,6 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         },
         Fact::AttemptHandedBack { seq, at },
         Fact::StepHandedBack { seq, at },
+        Fact::AttemptLeft { seq },
     ]
 }

@@ -89,14 +89,24 @@ pub(super) fn waiting(waiting: &Waiting) -> Value {
             since,
             last_failure,
             site,
-        } => {
-            json!({
-                "for": "activity", "seq": seq.0, "type": activity_type.as_str(),
-                "attempt": attempt.0, "running_since": since.to_string(),
-                "last_error": last_failure.as_ref().map(ToString::to_string),
-                "site": site.to_string(),
-            })
-        }
+        } => json!({
+            "for": "activity", "seq": seq.0, "type": activity_type.as_str(),
+            "attempt": attempt.0, "running_since": since.to_string(),
+            "last_error": last_failure.as_ref().map(ToString::to_string),
+            "site": site.to_string(),
+        }),
+        Waiting::ActivityOutside {
+            seq,
+            activity_type,
+            attempt,
+            since,
+            due,
+            site,
+        } => json!({
+            "for": "answer", "seq": seq.0, "type": activity_type.as_str(),
+            "attempt": attempt.0, "running_since": since.to_string(),
+            "due": due.map(|due| due.to_string()), "site": site.to_string(),
+        }),
         Waiting::Timer { seq, due, site } => json!({
             "for": "timer", "seq": seq.0, "due": due.to_string(), "site": site.to_string(),
         }),

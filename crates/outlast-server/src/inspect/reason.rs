@@ -30,6 +30,8 @@ pub(super) enum Reason {
     ActivityPending,
     /// An activity runs.
     ActivityRunning,
+    /// An activity's code has returned, and somebody outside will answer.
+    Outside,
     /// A step runs or waits.
     Step,
     /// Another run has to end or to answer.
@@ -66,6 +68,7 @@ impl Reason {
             Self::RetryBackOff => "retry-back-off",
             Self::ActivityPending => "activity-pending",
             Self::ActivityRunning => "activity-running",
+            Self::Outside => "answer-from-outside",
             Self::Step => "step",
             Self::OtherRun => "other-run",
             Self::Update => "update",
@@ -107,6 +110,9 @@ impl Reason {
                  lost and is made again; if it takes too long, give it a timeout"
                     .into()
             }
+            Self::Outside => "whoever has the activity's token answers with \
+                              app.activity(token).complete(..)"
+                .into(),
             Self::Task => "start the process that owns the file; if it runs, check that it \
                            registers this workflow"
                 .into(),
@@ -187,6 +193,44 @@ fn troubled(trouble: &Trouble, now: Timestamp) -> (Reason, String) {
 }
 
 fn waits(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
+    match waiting {
+        Waiting::ActivityPending { .. }
+        | Waiting::ActivityRunning { .. }
+        | Waiting::ActivityOutside { .. } => waits_for_activity(waiting, now),
+        Waiting::Step {
+            name,
+            attempt,
+            site,
+            ..
+        } => (
+            Reason::Step,
+            format!("step {name:?} is not done (attempt {attempt}, {site})"),
+        ),
+        Waiting::Timer { due, site, .. } if *due > now => (
+            Reason::Timer,
+            format!("a timer fires {} ({site})", ago(*due, now)),
+        ),
+        Waiting::Timer { due, site, .. } => (
+            Reason::Timer,
+            format!("a timer was due {} ({site})", ago(*due, now)),
+        ),
+        Waiting::Child { .. }
+        | Waiting::SignalExternal { .. }
+        | Waiting::CancelExternal { .. }
+        | Waiting::Update { .. } => waits_for_others(waiting),
+        Waiting::Task => (
+            Reason::Task,
+            "its code has something to see and has not run yet".into(),
+        ),
+        Waiting::Message => (
+            Reason::Message,
+            "it waits for a message or a condition".into(),
+        ),
+    }
+}
+
+/// What an activity has to bring.
+fn waits_for_activity(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
     let last = |failure: &Option<outlast_model::Failure>| match failure {
         Some(failure) => format!("; last error: {failure}"),
         None => String::new(),
@@ -234,35 +278,32 @@ fn waits(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
             );
             (Reason::ActivityRunning, text)
         }
-        Waiting::Step {
-            name,
+        Waiting::ActivityOutside {
+            activity_type,
             attempt,
+            since,
+            due,
             site,
             ..
-        } => (
-            Reason::Step,
-            format!("step {name:?} is not done (attempt {attempt}, {site})"),
-        ),
-        Waiting::Timer { due, site, .. } if *due > now => (
-            Reason::Timer,
-            format!("a timer fires {} ({site})", ago(*due, now)),
-        ),
-        Waiting::Timer { due, site, .. } => (
-            Reason::Timer,
-            format!("a timer was due {} ({site})", ago(*due, now)),
-        ),
-        Waiting::Child { .. }
+        } => {
+            let since = span(now.since(*since));
+            let due = due.map_or_else(String::new, |due| {
+                format!("; it runs out of time {}", ago(due, now))
+            });
+            let text = format!(
+                "activity {activity_type} has waited {since} for an answer from outside \
+                 (attempt {attempt}, {site}){due}"
+            );
+            (Reason::Outside, text)
+        }
+        Waiting::Timer { .. }
+        | Waiting::Step { .. }
+        | Waiting::Child { .. }
         | Waiting::SignalExternal { .. }
         | Waiting::CancelExternal { .. }
-        | Waiting::Update { .. } => waits_for_others(waiting),
-        Waiting::Task => (
-            Reason::Task,
-            "its code has something to see and has not run yet".into(),
-        ),
-        Waiting::Message => (
-            Reason::Message,
-            "it waits for a message or a condition".into(),
-        ),
+        | Waiting::Update { .. }
+        | Waiting::Task
+        | Waiting::Message => (Reason::Task, String::new()),
     }
 }
 
@@ -303,6 +344,7 @@ fn waits_for_others(waiting: &Waiting) -> (Reason, String) {
         }
         Waiting::ActivityPending { .. }
         | Waiting::ActivityRunning { .. }
+        | Waiting::ActivityOutside { .. }
         | Waiting::Timer { .. }
         | Waiting::Step { .. }
         | Waiting::Task

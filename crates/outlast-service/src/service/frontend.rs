@@ -4,7 +4,7 @@ use outlast_engine::Input;
 use outlast_model::event::UpdateRequest;
 use outlast_model::id::WorkflowId;
 use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
-use outlast_model::task::Query;
+use outlast_model::task::{AttemptResult, OpenAttempt, Query, StopReason};
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
 use outlast_model::{Event, Headers, Payload, Refusal, RequestId, limits};
 
@@ -124,6 +124,40 @@ impl Service {
         }
     }
 
+    /// Answers for an attempt from outside; `reply` hears when it is durable.
+    pub fn answer_attempt(
+        &self,
+        workflow_id: WorkflowId,
+        attempt: OpenAttempt,
+        result: AttemptResult,
+        reply: Reply<()>,
+    ) {
+        if let AttemptResult::Completed(payload) = &result
+            && let Err(refusal) = check_size("result", &workflow_id, payload)
+        {
+            return reply(Err(refusal));
+        }
+        let run = run_of(workflow_id, attempt);
+        self.message(run, Input::Answer { attempt, result }, reply);
+    }
+
+    /// Reports for an attempt from outside; `reply` hears whether to stop.
+    pub fn report_attempt(
+        &self,
+        workflow_id: WorkflowId,
+        attempt: OpenAttempt,
+        details: Payload,
+        reply: Reply<Option<StopReason>>,
+    ) {
+        if let Err(refusal) = check_size("heartbeat", &workflow_id, &details) {
+            return reply(Err(refusal));
+        }
+        let run = run_of(workflow_id, attempt);
+        let input = Input::Report { attempt, details };
+        let cell = self.cell_of(&run.workflow_id);
+        cell.inbox.put(Mail::Report { run, input, reply });
+    }
+
     /// Asks a run to stop.
     pub fn cancel(
         &self,
@@ -177,6 +211,13 @@ impl Service {
         self.cell_of(&run.workflow_id)
             .inbox
             .put(Mail::Message { run, input, reply });
+    }
+}
+
+fn run_of(workflow_id: WorkflowId, attempt: OpenAttempt) -> RunRef {
+    RunRef {
+        workflow_id,
+        run_id: Some(attempt.run_id),
     }
 }
 

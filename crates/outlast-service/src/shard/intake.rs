@@ -1,13 +1,13 @@
 //! Mail arrives: starts are decided, messages go to the mailbox of their run.
 
 use outlast_engine::start::{self, Existing};
-use outlast_engine::{Decision, Input, Run};
+use outlast_engine::{Decision, Effect, Input, Run};
 use outlast_model::event::{DeliveryFailedCause, UpdateRequest};
 use outlast_model::id::{Epoch, Version, WorkflowId};
 use outlast_model::start::{ReusePolicy, StartReply, StartRequest, UpdateReply, UpdateStage};
-use outlast_model::task::{AttemptKind, AttemptOutcome, RunNo};
+use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, RunNo, StopReason};
 use outlast_model::view::{Description, RunOutcome, RunRef};
-use outlast_model::{Refusal, RequestId, Status, Timestamp};
+use outlast_model::{Payload, Refusal, RequestId, Status, Timestamp};
 
 use super::Shard;
 use super::update::closed;
@@ -55,10 +55,8 @@ impl Shard {
                 }
                 self.feed_slots(now);
             }
-            Mail::Heartbeat(token, details) => {
-                let input = Input::Heartbeat { token, details };
-                self.deliver(token.run, Letter::own(input));
-            }
+            Mail::Heartbeat(token, details) => self.heartbeat(token, details),
+            Mail::Report { run, input, reply } => self.report(&run, input, reply, store),
             Mail::ForeignWake(run_id) => {
                 if let Some(no) = self.by_run_id.get(&run_id).copied() {
                     self.deliver(no, Letter::own(Input::ForeignWake));
@@ -316,6 +314,32 @@ impl Shard {
         });
     }
 
+    /// A running attempt reports; one whose run is gone runs for nobody.
+    fn heartbeat(&mut self, token: AttemptToken, details: Payload) {
+        if !self.runs.contains_key(&token.run) {
+            let stop = Effect::Stop(token, StopReason::NotFound);
+            return self.parts.outlet.release(vec![stop]);
+        }
+        let input = Input::Heartbeat { token, details };
+        self.deliver(token.run, Letter::own(input));
+    }
+
+    /// Somebody outside reports for an attempt.
+    fn report(
+        &mut self,
+        run: &RunRef,
+        input: Input,
+        reply: Reply<Option<StopReason>>,
+        store: &dyn Store,
+    ) {
+        let Some(no) = self.open(run) else {
+            let reply: Reply<()> = Box::new(move |answer| reply(answer.map(|()| None)));
+            return self.too_late_for(run, &input, reply, store);
+        };
+        let from = Sender::Report(reply);
+        self.deliver(no, Letter { input, from });
+    }
+
     fn outcome(&mut self, outcome: AttemptOutcome) {
         if outcome.token.incarnation == self.parts.incarnation {
             self.attempts_out = self.attempts_out.saturating_sub(1);
@@ -360,6 +384,10 @@ impl Shard {
             }
             (Sender::Caller(reply), _) => {
                 let ack = Ack::Message(reply, Err(refusal));
+                self.batch.acks.push((no, ack));
+            }
+            (Sender::Report(reply), _) => {
+                let ack = Ack::Report(reply, Err(refusal));
                 self.batch.acks.push((no, ack));
             }
             (Sender::Update(_, reply), _) => {

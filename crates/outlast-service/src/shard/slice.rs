@@ -405,6 +405,8 @@ pub(super) fn is_message(input: &Input) -> bool {
         | Input::Terminate { .. }
         | Input::Outcome(_)
         | Input::Heartbeat { .. }
+        | Input::Answer { .. }
+        | Input::Report { .. }
         | Input::Due
         | Input::HandOut { .. }
         | Input::Recover { .. }

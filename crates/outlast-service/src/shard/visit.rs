@@ -6,7 +6,7 @@ use std::time::Duration;
 use outlast_engine::{Error, Input, Run, apply, workflow_task};
 use outlast_model::event::{DeliveryFailedCause, TaskFailedCause};
 use outlast_model::post::PostBody;
-use outlast_model::task::{AttemptResult, RunNo, WorkflowTask};
+use outlast_model::task::{AttemptResult, RunNo, StopReason, WorkflowTask};
 use outlast_model::view::RunOutcome;
 use outlast_model::{Refusal, Timestamp, limits};
 
@@ -202,7 +202,20 @@ impl Shard {
         if let Input::Update { request, .. } = &input {
             update = Some(request.id.clone());
         }
+        let mut reported = None;
+        if let Input::Report { attempt, .. } = &input {
+            reported = Some(attempt.seq);
+        }
         match (apply(run, input, now, &mut entry.decision), from) {
+            (Ok(()), Sender::Report(reply)) => {
+                let activity = reported.and_then(|seq| run.activity(seq));
+                let is_unwanted = activity.is_some_and(|a| a.is_cancel_requested);
+                let stop = is_unwanted.then_some(StopReason::Cancelled);
+                entry.acks.push(Ack::Report(reply, Ok(stop)));
+            }
+            (Err(Error::Refused(refusal)), Sender::Report(reply)) => {
+                entry.acks.push(Ack::Report(reply, Err(refusal)));
+            }
             (Ok(()), Sender::Caller(reply)) => entry.acks.push(Ack::Message(reply, Ok(()))),
             (Ok(()), Sender::Post(no)) => entry.taken.push(no),
             (Ok(()), Sender::Update(stage, reply)) => {
@@ -341,6 +354,14 @@ fn weight(input: &Input) -> usize {
     }
     if let Input::Post(post) = input {
         return post_weight(&post.body);
+    }
+    if let Input::Report { details, .. } = input {
+        return details.size();
+    }
+    if let Input::Answer { result, .. } = input
+        && let AttemptResult::Completed(result) = result
+    {
+        return result.size();
     }
     if let Input::Outcome(outcome) = input
         && let AttemptResult::Completed(result) = &outcome.result

@@ -172,6 +172,8 @@ fn why(reason: StopReason) -> &'static str {
         StopReason::TimedOut => "timed out",
         StopReason::NotFound => "its run is gone",
         StopReason::Shutdown => "shutdown",
+        StopReason::Paused => "paused",
+        StopReason::Reset => "reset",
     }
 }
 

@@ -50,7 +50,7 @@ fn parts(token: &str) -> Option<(RunRef, PromiseId)> {
     Some((run, PromiseId::new(promise)))
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.bytes().fold(String::new(), |mut escaped, byte| {
         if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) {
             escaped.push(char::from(byte));
@@ -61,7 +61,7 @@ fn escaped(text: &str) -> String {
     })
 }
 
-fn plain(text: &str) -> Option<String> {
+pub(crate) fn plain(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use outlast_model::event::{UpdateOutcome, UpdateRequest};
 use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
-use outlast_model::task::Query;
+use outlast_model::task::{AttemptResult, Query, StopReason};
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{Event, Failure, Payload, QueueName, Refusal, RequestId, RunId};
+use outlast_model::{AnswerToken, Event, Failure, Payload, QueueName, Refusal, RequestId, RunId};
 use outlast_worker::port::{Answer, ClientPort};
 
 use crate::client::App;
@@ -186,6 +186,15 @@ impl ClientPort for Script {
 
     fn terminate(&self, run: RunRef, reason: String) -> Answer<()> {
         self.note(format!("terminate {}: {reason}", run.workflow_id), Ok(()))
+    }
+
+    fn answer_attempt(&self, token: AnswerToken, result: AttemptResult) -> Answer<()> {
+        self.note(format!("answer {token} {result:?}"), Ok(()))
+    }
+
+    fn report_attempt(&self, token: AnswerToken, details: Payload) -> Answer<Option<StopReason>> {
+        let text = text(&details);
+        self.note(format!("report {token} {text}"), Ok(None))
     }
 
     fn retry(&self, run: RunRef) -> Answer<()> {

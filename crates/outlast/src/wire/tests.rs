@@ -33,7 +33,7 @@ fn is_terminal(failure: &FailureTrace) -> bool {
 #[test]
 fn a_result_over_the_limit_fails_the_activity_for_good() {
     let text = Ok::<_, Error>("x".repeat(limits::PAYLOAD_BYTES));
-    let failure = failure(attempt_result(&save(), text, Asked::Nothing));
+    let failure = failure(attempt_result(&save(), text, None));
     assert_eq!(failure.type_name(), Some(type_name::TOO_LARGE));
     assert!(is_terminal(&failure));
     assert!(
@@ -46,7 +46,7 @@ fn a_result_over_the_limit_fails_the_activity_for_good() {
 #[test]
 fn a_result_that_does_not_serialise_fails_the_activity_for_good() {
     let map = Ok::<_, Error>(BTreeMap::from([(vec![1_u8], 1)]));
-    let failure = failure(attempt_result(&save(), map, Asked::Nothing));
+    let failure = failure(attempt_result(&save(), map, None));
     assert_eq!(failure.type_name(), Some(ENCODE));
     assert!(is_terminal(&failure));
 }
@@ -54,9 +54,9 @@ fn a_result_that_does_not_serialise_fails_the_activity_for_good() {
 #[test]
 fn a_cancellation_counts_only_if_somebody_asked_for_it() {
     let stopped = || Err::<(), Error>(CallError::<()>::cancelled("stop").into());
-    let asked = attempt_result(&save(), stopped(), Asked::ToStop);
+    let asked = attempt_result(&save(), stopped(), Some(StopReason::Cancelled));
     assert_eq!(asked, AttemptResult::Canceled(None));
-    let failure = failure(attempt_result(&save(), stopped(), Asked::Nothing));
+    let failure = failure(attempt_result(&save(), stopped(), None));
     assert!(matches!(failure.kind, FailureKind::Application { .. }));
     assert!(failure.is_canceled());
 }

@@ -1,6 +1,7 @@
 //! What a user of the library sees, each promise as a sentence: the whole of it, from the client
 //! to the store and back, in virtual time.
 
+mod answers;
 mod calls;
 mod cancel;
 mod chains;

@@ -51,6 +51,7 @@ fn describe_says_what_a_run_waits_for() {
             Waiting::Timer { .. } => "timer".into(),
             Waiting::Step { name, .. } => format!("step {name}"),
             Waiting::ActivityPending { .. }
+            | Waiting::ActivityOutside { .. }
             | Waiting::Child { .. }
             | Waiting::SignalExternal { .. }
             | Waiting::CancelExternal { .. }

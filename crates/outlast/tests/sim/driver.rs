@@ -397,5 +397,6 @@ fn name_of(result: &AttemptResult) -> &'static str {
         AttemptResult::Failed(_) => "failed",
         AttemptResult::Canceled(_) => "canceled",
         AttemptResult::HandedBack => "handed back",
+        AttemptResult::Later => "later",
     }
 }

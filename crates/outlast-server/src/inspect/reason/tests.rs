@@ -80,6 +80,17 @@ fn what_a_run_waits_for_is_a_reason() {
             },
             Reason::Timer,
         ),
+        (
+            Waiting::ActivityOutside {
+                seq: Seq(1),
+                activity_type: "approve".into(),
+                attempt: Attempt(1),
+                since: Timestamp(1),
+                due: Some(NOW.after(Duration::from_secs(60))),
+                site: Site::default(),
+            },
+            Reason::Outside,
+        ),
         (Waiting::Task, Reason::Task),
         (Waiting::Message, Reason::Message),
         (
