@@ -18,8 +18,7 @@ use outlast_model::job::SignalMessage;
 use outlast_model::post::{Post, PostBody};
 use outlast_model::start::StartRequest;
 use outlast_model::task::{
-    AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, OpenAttempt, RunNo, StopReason,
-    TaskAnswer,
+    AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, OpenAttempt, RunNo, TaskAnswer,
 };
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
