@@ -420,6 +420,11 @@ impl World {
             AttemptResult::Completed(result) => Resolution::Completed(result),
             AttemptResult::Canceled(details) => Resolution::Canceled(details),
             AttemptResult::HandedBack => return Ok(()),
+            // Nobody answers from outside here.
+            AttemptResult::Later => {
+                attempt.is_done = true;
+                return Ok(());
+            }
             AttemptResult::Failed(failure) => {
                 Resolution::Failed(failure, RetryState::NonRetryableFailure)
             }
