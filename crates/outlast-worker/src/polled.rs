@@ -8,11 +8,13 @@
 
 mod board;
 mod claims;
+mod order;
 mod pollers;
 pub mod run;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -29,13 +31,16 @@ use crate::handle::{CompleteError, PolledActivation, PolledActivity, QueueOption
 use crate::owner::{Attendance, Owner, Polled, RegisterError, dropped};
 use crate::port::{Lane, Next, WorkerPort};
 use crate::worker::Worker;
-use board::{Board, Found, Order};
-use claims::{Arrived, Claim, Claims};
+use board::{Board, Found};
+use claims::{Arrived, Claim, Claims, token_of};
+use order::{Answer, Order};
 
 /// Who runs attempts.
 pub trait AttemptHost: Send + Sync {
     /// Takes a slot, if one is free.
     fn take_slot(&self, kind: AttemptKind) -> bool;
+    /// Gives one back whose attempt did not start.
+    fn return_slot(&self, kind: AttemptKind);
     /// Starts and stops attempts.
     fn dispatch(&self, work: Vec<Dispatch>);
 }
@@ -43,6 +48,10 @@ pub trait AttemptHost: Send + Sync {
 impl AttemptHost for Worker {
     fn take_slot(&self, kind: AttemptKind) -> bool {
         Self::take_slot(self, kind)
+    }
+
+    fn return_slot(&self, kind: AttemptKind) {
+        Self::return_slot(self, kind);
     }
 
     fn dispatch(&self, work: Vec<Dispatch>) {
@@ -156,9 +165,27 @@ impl Inner {
         let Some(host) = self.host() else {
             return;
         };
-        let begun = self.claims().begin(|kind| host.take_slot(kind));
-        if !begun.is_empty() {
-            host.dispatch(begun);
+        // A slot supplier is code of the user: one that panics gives none.
+        let take_slot =
+            |kind| catch_unwind(AssertUnwindSafe(|| host.take_slot(kind))).unwrap_or(false);
+        let begun = self.claims().begin(take_slot);
+        if begun.is_empty() {
+            return;
+        }
+        let tokens: Vec<AttemptToken> = begun.iter().filter_map(token_of).collect();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| host.dispatch(begun))) {
+            let failure = self.panicked("the start of attempts", &*panic);
+            for token in tokens {
+                host.return_slot(token.kind);
+                self.complete_attempt(token, AttemptResult::Failed(failure.clone()));
+            }
+        }
+    }
+
+    fn complete_attempt(&self, token: AttemptToken, result: AttemptResult) {
+        let claim = self.claims().end(token);
+        if let Some(claim) = claim {
+            self.ended(claim, result);
         }
     }
 
@@ -184,18 +211,17 @@ impl Inner {
                 Order::Evict { generation, run_id } => {
                     self.owner.request_eviction(&self.queue, generation, run_id);
                 }
-                Order::Refused(run_id) => {
+                Order::Refused => {
                     let error = CompleteError::Refused("it was answered before".into());
-                    let subject = format!("an activation of run {run_id}");
-                    let event = dropped(self.queue.clone(), &subject, &error);
+                    let event = dropped(self.queue.clone(), "an activation", &error);
                     self.owner.bus().emit(event);
                 }
             }
         }
     }
 
-    fn answer(self: &Arc<Self>, answer: board::Answer) {
-        let board::Answer {
+    fn answer(self: &Arc<Self>, answer: Answer) {
+        let Answer {
             generation,
             run_id,
             completion,
@@ -291,11 +317,8 @@ impl WorkerPort for PolledPort {
     fn foreign_wake(&self, _run_id: RunId) {}
 
     fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>) {
-        for outcome in outcomes {
-            let claim = self.inner.claims().ended(&outcome);
-            if let Some(claim) = claim {
-                self.inner.ended(claim, outcome.result);
-            }
+        for AttemptOutcome { token, result } in outcomes {
+            self.inner.complete_attempt(token, result);
         }
         self.inner.begin_attempts();
     }

@@ -9,35 +9,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use outlast_model::event::TaskFailedCause;
 use outlast_model::task::{Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask};
-use outlast_model::{Activation, Epoch, Failure, Job, RunId, Timestamp, WorkflowId, WorkflowType};
+use outlast_model::{Epoch, Failure, Job, RunId, Timestamp, WorkflowId, WorkflowType};
 
+use super::order::{Answer, Order, completion, given_back, lost, nothing_new};
 use super::run::{Input, State, Step};
 use crate::handle::{Completion, PolledActivation, PolledQuery, PolledWork};
 use crate::owner::Polled;
 use crate::port::{Lane, Next};
-
-/// Something to be sent to the backend.
-#[derive(Debug, PartialEq)]
-pub(super) enum Order {
-    /// An answer.
-    Answer(Answer),
-    /// Something waits for the thread of this lane.
-    Ring(usize),
-    /// The instance should go.
-    Evict { generation: u64, run_id: RunId },
-    /// An answer came where none was due.
-    Refused(RunId),
-}
-
-/// An answer to what arrived once.
-#[derive(Debug, PartialEq)]
-pub(super) struct Answer {
-    pub(super) generation: u64,
-    pub(super) run_id: RunId,
-    pub(super) completion: Completion,
-    /// The run waits until the backend has it.
-    pub(super) is_awaited: bool,
-}
 
 /// What an engine thread finds.
 pub(super) enum Found {
@@ -263,6 +241,7 @@ impl Board {
         orders: &mut Vec<Order>,
     ) {
         let Some(run_id) = self.out.remove(&token.turn) else {
+            orders.push(Order::Refused);
             return;
         };
         let Some(run) = self.runs.get_mut(&run_id) else {
@@ -347,7 +326,7 @@ impl Board {
                 }
             }
             Step::Next => self.go_on(run_id, orders),
-            Step::Refuse => orders.push(Order::Refused(run_id)),
+            Step::Refuse => orders.push(Order::Refused),
             Step::HandOut | Step::Wait | Step::SendForgotten | Step::Nothing => {}
         }
     }
@@ -381,39 +360,5 @@ fn lane_among(run_id: RunId, lanes: usize) -> usize {
     usize::try_from(folded % lanes as u128).unwrap_or(0)
 }
 
-fn completion(answer: TaskAnswer, asked: Vec<String>) -> Completion {
-    match answer {
-        TaskAnswer::Completed { commands, notes: _ } => Completion::Commands(commands),
-        TaskAnswer::Queried(answers) => {
-            Completion::Queried(asked.into_iter().zip(answers).collect())
-        }
-        TaskAnswer::Failed { cause, failure } => Completion::Failed { cause, failure },
-    }
-}
-
-/// The instance is not where its activation came.
-fn lost() -> Completion {
-    let text = "the instance is not in memory; the run is replayed";
-    Completion::Failed {
-        cause: TaskFailedCause::WorkerUnhandledFailure,
-        failure: Failure::application("outlast.CacheMiss", text),
-    }
-}
-
-fn given_back(work: &PolledWork) -> Completion {
-    match work {
-        PolledWork::Evict { .. } => Completion::Evicted,
-        PolledWork::Activate(_) | PolledWork::Ask(_) => lost(),
-    }
-}
-
-/// The activation that goes with questions.
-fn nothing_new((now, history_events): (Timestamp, u64)) -> Activation {
-    Activation {
-        now,
-        is_replaying: true,
-        history_events,
-        suggest_continue_as_new: false,
-        jobs: Vec::new(),
-    }
-}
+#[cfg(test)]
+mod tests;

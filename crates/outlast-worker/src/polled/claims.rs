@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, RunNo, StopReason};
+use outlast_model::task::{AttemptKind, AttemptToken, RunNo, StopReason};
 
 use crate::dispatch::Dispatch;
 use crate::handle::{BackendToken, PolledActivity, PolledAttempt};
@@ -99,11 +99,6 @@ impl Claims {
         begun
     }
 
-    /// The attempt has ended: where to say so. Once.
-    pub(super) fn ended(&mut self, outcome: &AttemptOutcome) -> Option<Claim> {
-        self.end(outcome.token)
-    }
-
     pub(super) fn get(&self, token: AttemptToken) -> Option<&Claim> {
         self.by_number.get(&token.run)
     }
@@ -113,10 +108,20 @@ impl Claims {
         self.by_number.len()
     }
 
-    fn end(&mut self, token: AttemptToken) -> Option<Claim> {
+    /// The attempt has ended: where to say so. Once.
+    pub(super) fn end(&mut self, token: AttemptToken) -> Option<Claim> {
         let claim = self.by_number.remove(&token.run)?;
         self.by_token.remove(&claim.token);
         Some(claim)
+    }
+}
+
+/// The attempt that is to start.
+pub(super) fn token_of(work: &Dispatch) -> Option<AttemptToken> {
+    match work {
+        Dispatch::Activity(task) => Some(task.token),
+        Dispatch::Step(task) => Some(task.token),
+        Dispatch::Stop(..) => None,
     }
 }
 

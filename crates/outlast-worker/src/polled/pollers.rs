@@ -100,7 +100,7 @@ pub(super) async fn poll_activities(inner: Arc<Inner>) {
 
 impl Inner {
     /// A panic is reported, and fails what it was about.
-    fn panicked(&self, part: &'static str, panic: &(dyn Any + Send)) -> Failure {
+    pub(super) fn panicked(&self, part: &'static str, panic: &(dyn Any + Send)) -> Failure {
         let failure = panicked(panic);
         self.restarted(part, &failure.to_string());
         failure

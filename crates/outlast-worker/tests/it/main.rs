@@ -8,3 +8,4 @@ mod killed;
 mod owner;
 mod port;
 mod races;
+mod served;

@@ -1,117 +1,25 @@
 //! Real programs on real engine threads, over the cluster in memory.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 use std::time::Duration;
 
-use outlast_model::event::{Started, TaskFailedCause};
-use outlast_model::options::{ActivityOptions, StepOptions};
-use outlast_model::task::{AttemptResult, Query, StopReason};
-use outlast_model::{Failure, Headers, Payload, RunId};
-use outlast_runtime::{Context, MainFuture, MainOutcome, Program};
+use outlast_model::event::TaskFailedCause;
+use outlast_model::options::ActivityOptions;
+use outlast_model::task::{AttemptKind, AttemptResult, Query, StopReason};
+use outlast_model::{Headers, Payload, RunId};
+use outlast_runtime::{Context, MainFuture, MainOutcome};
 use outlast_worker::handle::{PollError, PolledQuery};
-use outlast_worker::owner::Owner;
-use outlast_worker::polled::{AttemptHost, PolledPort};
-use outlast_worker::{ActivityCode, Body, Bus, Registry, Settings, Worker, WorkerPort};
+use outlast_worker::polled::AttemptHost;
+use outlast_worker::{ActivityCode, Body, Dispatch, Settings, Worker, WorkerPort};
+use tokio::sync::Notify;
 
-use crate::crew::{Told, owner, queue};
-use crate::fake::{Fake, World, options};
-
-/// A program made of a function.
-struct Flow(fn(Context) -> MainFuture);
-
-impl Program for Flow {
-    fn start(&self, ctx: Context, _: &Started) -> Result<MainFuture, Failure> {
-        Ok((self.0)(ctx))
-    }
-}
-
-/// An activity, a timer, a step, and another activity.
-fn four_calls(ctx: Context) -> MainFuture {
-    Box::pin(async move {
-        ctx.activity("work".into(), Payload::null(), ActivityOptions::default())
-            .await;
-        ctx.timer(Duration::from_secs(3_600)).await;
-        let code: outlast_runtime::StepCode =
-            Arc::new(|| Box::pin(async { AttemptResult::Completed(Payload::null()) }));
-        ctx.step("note".into(), StepOptions::default(), code).await;
-        ctx.activity("work".into(), Payload::null(), ActivityOptions::default())
-            .await;
-        MainOutcome::Completed(Payload::bytes("all four"))
-    })
-}
-
-fn registry(flow: fn(Context) -> MainFuture, work: ActivityCode) -> Registry {
-    Registry {
-        workflows: BTreeMap::from([("flow".into(), Arc::new(Flow(flow)) as _)]),
-        activities: BTreeMap::from([("work".into(), work)]),
-        patience: BTreeMap::new(),
-    }
-}
-
-/// An activity that ends at once.
-fn at_once() -> ActivityCode {
-    Arc::new(|_, _| {
-        Body::Async(Box::pin(async {
-            AttemptResult::Completed(Payload::null())
-        }))
-    })
-}
-
-/// One queue with its worker.
-struct Served {
-    fake: Fake,
-    owner: Owner,
-    told: Told,
-    port: Arc<PolledPort>,
-    worker: Arc<Worker>,
-}
-
-impl Served {
-    async fn new(registry: Registry, settings: Settings) -> Self {
-        let fake = Fake::new();
-        // Nothing is handed out again unless a test says so.
-        fake.world().timeout = Duration::from_secs(86_400);
-        let (owner, told) = owner(&fake);
-        let runtime = tokio::runtime::Handle::current();
-        let port = PolledPort::register(owner.clone(), options("q"), 2, runtime.clone());
-        let port = Arc::new(port.await.expect("it opens"));
-        let worker = Worker::new(registry, settings, runtime, Bus::default());
-        worker.start(port.clone());
-        let host: Arc<dyn AttemptHost> = worker.clone();
-        port.start(Arc::downgrade(&host));
-        Self {
-            fake,
-            owner,
-            told,
-            port,
-            worker,
-        }
-    }
-
-    async fn all_ended(&self) {
-        let limit = Duration::from_secs(60);
-        let ended = tokio::time::timeout(limit, self.fake.all_ended()).await;
-        assert!(ended.is_ok(), "lost: {:#?}", self.told.events());
-    }
-
-    async fn until(&self, holds: impl Fn(&World) -> bool) {
-        let limit = Duration::from_secs(60);
-        let until = tokio::time::timeout(limit, self.fake.until(holds)).await;
-        assert!(until.is_ok(), "never: {:#?}", self.told.events());
-    }
-
-    async fn stop(self) {
-        let worker = self.worker;
-        let left = tokio::task::spawn_blocking(move || worker.stop());
-        assert_eq!(left.await.expect("no panic"), Vec::<String>::new());
-        self.owner.unregister(&queue("q")).await;
-        let handles_are_final = self.fake.world().handles.values().all(|it| it.is_final);
-        assert!(handles_are_final, "all handles have ended");
-        self.fake.is_content();
-    }
-}
+use crate::crew::queue;
+use crate::fake::World;
+use crate::served::{Served, at_once, four_calls, registry};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_runs_over_a_polled_backend() {
@@ -217,7 +125,7 @@ fn blocks_once(ctx: Context) -> MainFuture {
 }
 
 static GATE: Mutex<()> = Mutex::new(());
-static HAS_BLOCKED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+static HAS_BLOCKED: AtomicBool = AtomicBool::new(false);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stuck_run_fails_waits_for_its_thread_and_is_replayed() {
@@ -360,4 +268,87 @@ async fn a_taken_over_lane_loses_nothing() {
         matches!(&next, outlast_worker::Next::Task(task) if task.run_id == RunId(102)),
         "{next:?}"
     );
+}
+
+/// Keeps its waker where anybody can find it.
+fn leaks_its_waker(ctx: Context) -> MainFuture {
+    Box::pin(async move {
+        let mut call = ctx.activity("work".into(), Payload::null(), ActivityOptions::default());
+        poll_fn(|cx| {
+            *WAKER.lock().expect("nobody panics") = Some(cx.waker().clone());
+            Pin::new(&mut call).poll(cx).map(drop)
+        })
+        .await;
+        MainOutcome::Completed(Payload::null())
+    })
+}
+
+static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_woken_from_outside_fails_its_next_activation() {
+    let gate = Arc::new(Notify::new());
+    let opened = gate.clone();
+    let work: ActivityCode = Arc::new(move |_, _| {
+        let gate = opened.clone();
+        Body::Async(Box::pin(async move {
+            gate.notified().await;
+            AttemptResult::Completed(Payload::null())
+        }))
+    });
+    let served = Served::new(registry(leaks_its_waker, work), Settings::default()).await;
+    let run_id = served.fake.start("q", 1, "flow");
+    served
+        .until(|world| world.attempts.iter().any(|attempt| attempt.begun == 1))
+        .await;
+    let waker = WAKER.lock().expect("nobody panics").take();
+    waker.expect("it was polled").wake();
+    gate.notify_one();
+    served.all_ended().await;
+    let failures = served.fake.world().runs[&run_id].failures.clone();
+    assert_eq!(failures, [TaskFailedCause::WorkerUnhandledFailure]);
+    served.stop().await;
+}
+
+/// Panics the first time it is given something.
+struct Panicky {
+    worker: Arc<Worker>,
+    has_panicked: AtomicBool,
+}
+
+impl AttemptHost for Panicky {
+    fn take_slot(&self, kind: AttemptKind) -> bool {
+        self.worker.take_slot(kind)
+    }
+
+    fn return_slot(&self, kind: AttemptKind) {
+        self.worker.return_slot(kind);
+    }
+
+    fn dispatch(&self, work: Vec<Dispatch>) {
+        assert!(
+            self.has_panicked.swap(true, Ordering::SeqCst),
+            "the host panics as told"
+        );
+        self.worker.dispatch(work);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_panicking_part_held_is_failed_back_and_the_rest_goes_on() {
+    let served = Served::without_host(registry(four_calls, at_once()), Settings::default()).await;
+    let host: Arc<dyn AttemptHost> = Arc::new(Panicky {
+        worker: served.worker.clone(),
+        has_panicked: AtomicBool::new(false),
+    });
+    served.port.start(Arc::downgrade(&host));
+    for number in 0..10 {
+        served.fake.start("q", number, "flow");
+    }
+    served.all_ended().await;
+    assert_eq!(served.told.count("part-restarted"), 1);
+    assert_eq!(served.port.load().1, 0, "no claim is left");
+    assert!(served.fake.world().attempts.iter().all(|it| it.begun == 1));
+    drop(host);
+    served.stop().await;
 }
