@@ -56,6 +56,16 @@ impl Inbox {
         self.wake(state);
     }
 
+    /// Mail that nobody has taken.
+    pub fn len(&self) -> usize {
+        self.lock().mail.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Nobody takes mail any more; what is there is dropped.
     pub fn close(&self) {
         let mut state = self.lock();

@@ -16,6 +16,7 @@ pub mod inspect;
 mod interleavings;
 pub mod mail;
 pub mod memory;
+pub mod meter;
 pub mod outlet;
 pub mod points;
 mod read;

@@ -10,6 +10,7 @@ mod frontend;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use outlast_model::event::TaskFailedCause;
 use outlast_model::id::{Incarnation, RunId, WorkflowId};
 use outlast_model::post::{Post, PostNo};
 use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
@@ -18,6 +19,7 @@ use outlast_model::{Failure, Payload, limits, record};
 use crate::clock::{Clock, Sleep};
 use crate::inbox::{Heard, Inbox};
 use crate::mail::Mail;
+use crate::meter::{CommitMeter, Levels, ShardMeter};
 use crate::outlet::{Capabilities, Outlet};
 use crate::points;
 use crate::shard::{Driver, Numbers, Parts, Shard, Turn};
@@ -67,6 +69,7 @@ struct Cell {
     seat: Mutex<Seat>,
     inbox: Inbox,
     durable: Arc<AtomicU64>,
+    meter: Arc<ShardMeter>,
     /// Somebody waits for a commit to become durable: ring when one is.
     wants_notice: AtomicBool,
     generation: AtomicU64,
@@ -93,6 +96,7 @@ pub struct Service {
     /// Groups of commits that reached the disk, and commits in them.
     groups: AtomicU64,
     commits: AtomicU64,
+    meter: CommitMeter,
     /// The store failed and is being opened anew.
     is_store_away: AtomicBool,
 }
@@ -141,6 +145,7 @@ impl Service {
             writer: Mutex::new(None),
             groups: AtomicU64::new(0),
             commits: AtomicU64::new(0),
+            meter: CommitMeter::default(),
             is_store_away: AtomicBool::new(false),
         });
         service.start_writer();
@@ -222,6 +227,9 @@ impl Service {
             TaskAnswer::Failed { .. } => "slice.failed",
         });
         let cell = &self.cells[shard];
+        if let TaskAnswer::Failed { cause, .. } = &answer {
+            cell.meter.task_failed(*cause);
+        }
         let mut seat = cell.seat();
         let is_current = seat.driver == driver;
         let driver = if is_current {
@@ -256,6 +264,7 @@ impl Service {
     pub fn give_up(&self, shard: usize, token: TaskToken, failure: Failure) {
         let cell = &self.cells[shard];
         let now = self.clock.now();
+        cell.meter.task_failed(TaskFailedCause::Stuck);
         cell.seat().shard.give_up(token, failure, now);
         cell.inbox.ring();
     }
@@ -288,6 +297,7 @@ impl Service {
 
     /// A running attempt reports.
     pub fn heartbeat(&self, token: AttemptToken, details: Payload) {
+        self.meter.heartbeats.one();
         if let Some(cell) = self.cells.get(token.shard as usize) {
             cell.inbox.put(Mail::Heartbeat(token, details));
         }
@@ -299,6 +309,28 @@ impl Service {
             self.groups.load(Ordering::Relaxed),
             self.commits.load(Ordering::Relaxed),
         )
+    }
+
+    /// What its shards count.
+    pub fn shard_meters(&self) -> impl Iterator<Item = &ShardMeter> {
+        self.cells.iter().map(|cell| &*cell.meter)
+    }
+
+    /// What is counted while it commits.
+    pub fn commit_meter(&self) -> &CommitMeter {
+        &self.meter
+    }
+
+    /// How much waits at this moment. Looks into every shard: not for a hot path.
+    pub fn levels(&self) -> Levels {
+        let mut levels = Levels::default();
+        for cell in &self.cells {
+            levels.mail += cell.inbox.len();
+            let seat = cell.seat();
+            levels.open_runs += seat.shard.open_runs();
+            levels.waiting_attempts += seat.shard.waiting_attempts();
+        }
+        levels
     }
 
     /// Whether the store failed and has not been opened anew yet.
@@ -380,7 +412,7 @@ impl Service {
 
 impl Cell {
     fn new(shard: Shard) -> Self {
-        let durable = shard.durable();
+        let (durable, meter) = (shard.durable(), shard.meter());
         Self {
             seat: Mutex::new(Seat {
                 shard,
@@ -389,6 +421,7 @@ impl Cell {
             }),
             inbox: Inbox::default(),
             durable,
+            meter,
             wants_notice: AtomicBool::new(false),
             generation: AtomicU64::new(0),
         }

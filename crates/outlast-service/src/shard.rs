@@ -38,6 +38,7 @@ use outlast_model::{Timestamp, planted};
 use crate::batch::Batch;
 use crate::clock::Lull;
 use crate::entry::{Arming, Entry};
+use crate::meter::ShardMeter;
 use crate::outlet::{Capabilities, Outlet};
 use crate::store::{Attention, Boot, CommitNo, RunRow, Store};
 use crate::sync::AtomicU64;
@@ -159,6 +160,7 @@ pub struct Shard {
     pause_until: Option<Timestamp>,
     /// Counts how often it started over: batches of an earlier life are void.
     generation: u64,
+    meter: Arc<ShardMeter>,
     /// What comes in is kept, nothing goes out: no slice, no attempt.
     is_draining: bool,
 }
@@ -166,6 +168,7 @@ pub struct Shard {
 impl Shard {
     /// A shard with these open runs, of a store that was opened like this.
     pub fn new(parts: Parts, open: Vec<RunRow>, boot: &Boot) -> Self {
+        let meter = Arc::new(ShardMeter::new(&parts.capabilities));
         let mut shard = Self {
             parts,
             durable: Arc::new(AtomicU64::new(boot.last_commit.0)),
@@ -190,6 +193,7 @@ impl Shard {
             waiters: 0,
             pause_until: None,
             generation: 0,
+            meter,
             is_draining: false,
         };
         let arming = if boot.was_clean {
@@ -294,6 +298,16 @@ impl Shard {
             attempts_out: self.attempts_out,
             waiters: self.waiters,
         }
+    }
+
+    /// What it counts.
+    pub fn meter(&self) -> Arc<ShardMeter> {
+        self.meter.clone()
+    }
+
+    /// Attempts that wait for a slot.
+    pub fn waiting_attempts(&self) -> usize {
+        self.waiting.iter().map(VecDeque::len).sum()
     }
 
     /// Open runs it holds.

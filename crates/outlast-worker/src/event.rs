@@ -141,6 +141,20 @@ pub enum EvictCause {
     Failed,
 }
 
+impl EvictCause {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::CacheFull, Self::Asked, Self::Failed];
+
+    /// Its name, as metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CacheFull => "cache-full",
+            Self::Asked => "asked",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// What somebody should know.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -9,6 +9,7 @@ use outlast_model::meter::{Counter, Histogram};
 use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptResult, TaskAnswer, WorkflowTask};
 
 use crate::clock;
+use crate::event::EvictCause;
 
 /// How a slice ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub struct Meter {
     /// How long slices took, in microseconds.
     pub slice_time: Histogram,
     attempts: [[Counter; 5]; 2],
+    evictions: [Counter; 3],
     is_timed: AtomicBool,
 }
 
@@ -101,6 +103,16 @@ impl Meter {
             };
             self.attempts[kind][end].one();
         }
+    }
+
+    /// An instance left memory.
+    pub fn evicted(&self, cause: EvictCause) {
+        self.evictions[cause as usize].one();
+    }
+
+    /// Instances so far that left memory like this.
+    pub fn evictions(&self, cause: EvictCause) -> u64 {
+        self.evictions[cause as usize].get()
     }
 
     /// Slices so far that ended like this.

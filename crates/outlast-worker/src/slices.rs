@@ -239,6 +239,7 @@ impl Slices {
     }
 
     fn tell_eviction(&self, run_id: RunId, cause: EvictCause) {
+        self.bus.meter().evicted(cause);
         let event = || WorkerEvent::Evicted { run_id, cause };
         self.bus.emit_with(Severity::Debug, event);
     }

@@ -40,6 +40,7 @@ mod guide;
 mod handle;
 mod handlers;
 mod lifecycle;
+pub mod metrics;
 mod observe;
 mod on;
 mod outgoing;

@@ -72,8 +72,11 @@ impl Service {
         if group.is_empty() {
             return self.release(parcels, &lasts);
         }
+        let begun = self.clock.now();
         match self.store.commit(&group) {
             Ok(()) => {
+                let spent = self.clock.now().since(begun);
+                self.meter.commit_time.record_time(spent);
                 self.count(&group);
                 self.release(parcels, &lasts);
             }
@@ -86,6 +89,7 @@ impl Service {
 
     fn count(&self, group: &[Commit]) {
         self.groups.fetch_add(1, Ordering::Relaxed);
+        self.meter.group_size.record(group.len() as u64);
         self.commits
             .fetch_add(group.len() as u64, Ordering::Relaxed);
     }
@@ -208,6 +212,7 @@ impl Service {
             CommitError::Full => Some(self.clock.now().after(PAUSE)),
             CommitError::Failed { .. } | CommitError::Conflict { .. } => None,
         };
+        self.meter.failed(error);
         self.is_store_away.store(true, Ordering::Relaxed);
         let Some(boot) = self.reopen() else { return };
         self.start_over(&boot, &refusal, pause);

@@ -107,7 +107,8 @@ impl Shard {
             },
             now,
         );
-        if entry.decision.effects.len() > before {
+        if let Some(effect) = entry.decision.effects.get(before) {
+            self.meter.handed_out(effect, now);
             points::pass("attempt.handed-out");
             self.attempts_out += 1;
         } else {

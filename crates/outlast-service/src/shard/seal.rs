@@ -57,7 +57,10 @@ impl Shard {
         let state = &mut entry.row.state;
         let prev = state.head;
         let expect = match state.version.0 {
-            0 => Expect::New,
+            0 => {
+                self.meter.started(&entry.row.workflow_type);
+                Expect::New
+            }
             _ => Expect::At(state.version, state.epoch),
         };
         state.version.0 += 1;
@@ -136,6 +139,8 @@ impl Shard {
     /// is durable.
     fn closed(&mut self, entry: &mut Entry, outcome: RunOutcome) {
         let no = entry.row.no;
+        self.meter
+            .closed(&entry.row.workflow_type, entry.row.state.status);
         if self.open_ids.get(&entry.row.workflow_id) == Some(&no) {
             self.open_ids.remove(&entry.row.workflow_id);
         }
