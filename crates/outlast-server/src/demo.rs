@@ -8,6 +8,7 @@ mod progress;
 mod serve;
 mod shop;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::chaos;
@@ -28,6 +29,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 20,
           value_parser = clap::value_parser!(u8).range(0..=95))]
     fail: u8,
+    /// Say how it is at this address: /metrics, /health/live, /health/ready
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "chaos")]
+    metrics: Option<SocketAddr>,
     /// Kill the worker process again and again, and judge what is left
     #[arg(long)]
     chaos: bool,
@@ -55,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Stop> {
     }
     let path = args.db.clone().unwrap_or_else(|| PathBuf::from(FILE));
     let runtime = tokio::runtime::Runtime::new()?;
-    let served = runtime.block_on(serve::serve(&path, args.runs, args.fail));
+    let served = runtime.block_on(serve::serve(&path, args));
     // Whatever did not end in time must not hold up the process.
     runtime.shutdown_background();
     served

@@ -8,6 +8,7 @@ mod chaos;
 mod clock;
 mod demo;
 mod inspect;
+mod listen;
 mod lot;
 mod out;
 mod stop;

@@ -7,9 +7,11 @@ use std::time::Duration;
 use outlast::{App, CallError, ListFilter, Outlast, ShutdownSignal, Status, Summary};
 use tokio::task::JoinSet;
 
+use super::Args;
 use super::order::{Order, charge, order, put_back, refund, reserve, ship};
 use super::progress::{Ended, Progress};
 use super::shop::Shop;
+use crate::listen::listen;
 use crate::lot::mix;
 use crate::out;
 use crate::stop::Stop;
@@ -26,9 +28,13 @@ const ITEMS: [&str; 6] = ["lamp", "chair", "kettle", "atlas", "globe", "quilt"];
 type Orders = JoinSet<Result<Ended, CallError>>;
 
 /// Runs the demo to its end.
-pub(super) async fn serve(path: &Path, runs: Option<u64>, fail: u8) -> Result<(), Stop> {
-    let shop = Shop::new(fail);
+pub(super) async fn serve(path: &Path, args: &Args) -> Result<(), Stop> {
+    let (runs, shop) = (args.runs, Shop::new(args.fail));
     let app = open(path, &shop).await?;
+    let _listening = match args.metrics {
+        Some(address) => Some(listen(address, app.clone()).await?),
+        None => None,
+    };
     let mut progress = Progress::new(shop);
     let mut orders = Orders::new();
     let next = carry_on(&app, path, &mut progress, &mut orders).await?;

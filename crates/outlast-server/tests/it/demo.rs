@@ -1,5 +1,9 @@
 //! `outlast demo`.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+
 use crate::support::Room;
 
 #[test]
@@ -47,4 +51,40 @@ fn a_file_has_one_owner_and_the_second_hears_who() {
     assert_eq!(second.code(), Some(6));
     assert!(second.stderr().contains("is in use by process"));
     drop(demo);
+}
+
+#[test]
+fn the_demo_says_how_it_is_to_whoever_asks() {
+    let room = Room::new("demo-metrics");
+    let mut demo = room.command("demo --db a.db --metrics 127.0.0.1:0");
+    let mut demo = demo.stdout(Stdio::piped()).spawn().expect("it runs");
+    let lines = BufReader::new(demo.stdout.take().expect("a pipe")).lines();
+    let address = lines
+        .map_while(Result::ok)
+        .find_map(|line| Some(line.split_once("http://")?.1.split_once('/')?.0.to_owned()))
+        .expect("it says where");
+    let ready = get(&address, "/health/ready");
+    let live = get(&address, "/health/live");
+    let metrics = get(&address, "/metrics");
+    let missing = get(&address, "/");
+    demo.kill().expect("it is killed");
+    demo.wait().expect("it ends");
+    assert!(
+        ready.starts_with("HTTP/1.1 200") && ready.ends_with("ok\n"),
+        "{ready}"
+    );
+    assert!(live.starts_with("HTTP/1.1 200"), "{live}");
+    assert!(
+        metrics.contains("outlast_workflows_started_total{type=\"order\"}"),
+        "{metrics}"
+    );
+    assert!(missing.starts_with("HTTP/1.1 404"), "{missing}");
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: here\r\n\r\n").expect("it reads");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("it answers");
+    reply
 }
