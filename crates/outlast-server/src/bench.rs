@@ -11,6 +11,7 @@ mod load;
 mod message;
 mod report;
 mod sample;
+mod stuck;
 mod wake_up;
 
 use std::path::PathBuf;
@@ -86,6 +87,10 @@ async fn all(args: &Args) -> Result<()> {
     }
     if is_on("cache_miss") {
         reporter.line(&wake_up::cache_miss(&place).await?);
+    }
+    // Minutes long: only for whoever asks.
+    if args.only.iter().any(|name| name == "stuck") {
+        reporter.line(&stuck::measure(&place, args).await?);
     }
     reporter.end();
     if args.footprint {

@@ -1,12 +1,14 @@
 //! `outlast demo`: a shop that takes orders. Cards are declined, the bank does not answer, the
 //! process may be killed: every order is carried through or put right again.
 //!
-//! What it does is in [`order`]; [`shop`] is the world around it; [`serve`] keeps it busy.
+//! What it does is in [`order`]; [`shop`] is the world around it; [`serve`] keeps it busy;
+//! [`stuck`] puts code among it that does not come back.
 
 mod order;
 mod progress;
 mod serve;
 mod shop;
+mod stuck;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,6 +34,9 @@ pub(crate) struct Args {
     /// Say how it is at this address: /metrics, /health/live, /health/ready
     #[arg(long, value_name = "ADDRESS", conflicts_with = "chaos")]
     metrics: Option<SocketAddr>,
+    /// Show what becomes of a workflow that blocks and an activity that does not stop
+    #[arg(long, conflicts_with_all = ["chaos", "runs", "metrics"])]
+    stuck: bool,
     /// Kill the worker process again and again, and judge what is left
     #[arg(long)]
     chaos: bool,
@@ -59,7 +64,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Stop> {
     }
     let path = args.db.clone().unwrap_or_else(|| PathBuf::from(FILE));
     let runtime = tokio::runtime::Runtime::new()?;
-    let served = runtime.block_on(serve::serve(&path, args));
+    let served = if args.stuck {
+        runtime.block_on(stuck::show(&path))
+    } else {
+        runtime.block_on(serve::serve(&path, args))
+    };
     // Whatever did not end in time must not hold up the process.
     runtime.shutdown_background();
     served

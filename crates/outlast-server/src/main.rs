@@ -6,6 +6,7 @@
 mod bench;
 mod chaos;
 mod clock;
+mod culprit;
 mod demo;
 mod inspect;
 mod listen;

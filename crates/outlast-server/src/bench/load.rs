@@ -13,6 +13,7 @@ use super::Place;
 use super::condition::Crowd;
 use super::message::{self, Counter};
 use super::sample::{micros, now};
+use crate::culprit::{blocked, deaf, waits_for_deaf};
 
 /// An order, as in a shop.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -237,6 +238,10 @@ pub(super) async fn open_at(path: &std::path::Path) -> Result<App> {
         .workflow(sleeper)
         .workflow(Counter::run)
         .workflow(Crowd::run)
+        .workflow(blocked)
+        .workflow(waits_for_deaf)
+        .activity(deaf)
+        .report(|_| ())
         .start()
         .await
 }
@@ -276,7 +281,7 @@ pub(super) async fn round(place: &Place, load: Load, round: usize, seconds: f64)
     })
 }
 
-async fn drive(app: &App, load: Load, seconds: f64) -> Result<Vec<f64>> {
+pub(super) async fn drive(app: &App, load: Load, seconds: f64) -> Result<Vec<f64>> {
     let stop = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..load.in_flight())
         .map(|client| {

@@ -25,6 +25,19 @@ fn a_second_demo_takes_new_orders_on_the_same_file() {
 }
 
 #[test]
+fn what_is_stuck_is_found_and_isolated_while_the_rest_goes_on() {
+    let room = Room::new("demo-stuck");
+    let told = room.run("demo --stuck").ok();
+    let at = |text: &str| {
+        told.find(text)
+            .unwrap_or_else(|| panic!("no {text:?}: {told}"))
+    };
+    assert!(at("OL-5104") < at("200 orders beside them have ended"));
+    assert!(told.contains("culprit.rs:"), "{told}");
+    at("run blocked has tried again and completed");
+}
+
+#[test]
 fn a_killed_demo_carries_on_where_it_was() {
     let room = Room::new("demo-killed");
     let demo = room.spawn("demo --db a.db --runs 1000000");
