@@ -200,7 +200,7 @@ fn overdone(story: &Story, run: &Recorded) -> Vec<String> {
             .count();
         let most = match activity.most {
             0 => activity.last.max(1) as usize + crashes,
-            most => most as usize,
+            most => (most + story.stops) as usize,
         };
         if done > most {
             complaints.push(format!(

@@ -41,6 +41,8 @@ pub(crate) enum Cut {
     Failure(Written),
     /// The process is asked to stop, and does so in order.
     Stop,
+    /// It is asked to stop, and dies at the next call.
+    DieStopping(Fault),
 }
 
 /// Whether a failed commit took effect.
@@ -86,6 +88,8 @@ pub(crate) struct Story {
     pub(crate) deaths: u32,
     /// Failures of the store that a process survived.
     pub(crate) failures: u32,
+    /// Processes that were asked to stop: each may have handed an attempt back, which begins again.
+    pub(crate) stops: u32,
     /// The last process did not come to an end.
     pub(crate) is_stuck: bool,
     pub(crate) acks: Vec<Ack>,
@@ -124,6 +128,7 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         calls: 0,
         deaths: 0,
         failures: 0,
+        stops: 0,
         is_stuck: false,
         acks: Vec::new(),
         effects: Vec::new(),
@@ -166,6 +171,7 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
             }
             End::Stopped => {
                 story.failures += 1;
+                story.stops += 1;
                 story.remains.push(remains);
             }
             End::Done | End::Stuck => {
@@ -323,6 +329,10 @@ impl Mortal {
             Some((call, Cut::Crash(fault))) => store.fail_at(call, fault),
             Some((call, Cut::Failure(written))) => failure = Some((call, written)),
             Some((call, Cut::Stop)) => stop_at = Some(call),
+            Some((call, Cut::DieStopping(fault))) => {
+                stop_at = Some(call);
+                store.fail_at(call + 1, fault);
+            }
             None => {}
         }
         Self {

@@ -104,6 +104,7 @@ scenarios! {
     attempts_without_end: "attempts, no end",
     attempts_with_a_bound: "attempts, three",
     a_single_attempt: "attempts, one",
+    an_attempt_that_is_handed_back: "attempts, handed back",
     heartbeats: "heartbeats",
     a_step: "step",
     a_step_with_retries: "step with retries",
@@ -181,6 +182,34 @@ fn a_second_crash_in_the_recovery_changes_nothing() {
                 assert!(
                     complaints.is_empty(),
                     "{name}, {fates:?}: {complaints:#?}\n{story}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_that_dies_while_it_stops_loses_no_more_than_any_other() {
+    let deaths = [Fault::Before, Fault::After].map(Cut::DieStopping);
+    for name in [
+        "one activity",
+        "attempts, one",
+        "attempts, three",
+        "attempts, handed back",
+        "heartbeats",
+        "step",
+        "signals",
+        "few slots",
+    ] {
+        let scenario = scenario(name);
+        let clean = live(scenario, &[], Lie::None);
+        for call in 1..=clean.calls {
+            for cut in deaths {
+                let story = live(scenario, &[Fate { call, cut }], Lie::None);
+                let complaints = judge::judge(scenario, &story, Some(&clean));
+                assert!(
+                    complaints.is_empty(),
+                    "{name}, {cut:?} at call {call}: {complaints:#?}\n{story}"
                 );
             }
         }

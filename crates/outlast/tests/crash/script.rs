@@ -115,6 +115,16 @@ const SCENARIOS: &[Scenario] = &[
             }),
         )
     },
+    Scenario {
+        or_else: &["lost"],
+        ..scenario(
+            "attempts, handed back",
+            script!(|client| {
+                client.start("lingering", "a").await;
+                client.result("a").await;
+            }),
+        )
+    },
     scenario(
         "heartbeats",
         script!(|client| {
@@ -329,6 +339,7 @@ pub(crate) fn env(store: Arc<dyn Store>, world: World) -> Env {
         .workflow(timers)
         .workflow(stubborn)
         .workflow(three_times);
+    let env = env.activity(lingers).workflow(lingering);
     let env = env.workflow(once).workflow(beats).workflow(stepping);
     let env = env
         .workflow(step_again)
@@ -354,6 +365,7 @@ pub(crate) fn replay_as(kind: &str, history: &[Event]) -> Result<()> {
         "stubborn" => replay(stubborn, history),
         "three_times" => replay(three_times, history),
         "once" => replay(once, history),
+        "lingering" => replay(lingering, history),
         "beats" => replay(beats, history),
         "stepping" => replay(stepping, history),
         "step_again" => replay(step_again, history),
@@ -485,6 +497,28 @@ async fn three_times(ctx: Ctx, _case: String) -> Result<String> {
 #[workflow]
 async fn once(ctx: Ctx, _case: String) -> Result<String> {
     match ctx.run(work, 1).retry(RetryPolicy::never()).await {
+        Ok(n) => Ok(n.to_string()),
+        Err(error) if error.to_string().contains("gone") => Ok("lost".into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes long enough to be told to stop.
+#[activity]
+async fn lingers(ctx: ActivityCtx, State(world): State<World>) -> Result<u64> {
+    world.act(&ctx);
+    ctx.heartbeat(1)?;
+    ctx.heartbeat(2)?;
+    let moment = std::time::Duration::from_millis(3);
+    match tokio::time::timeout(moment, ctx.cancelled()).await {
+        Ok(cancelled) => Err(cancelled.into()),
+        Err(_) => Ok(2),
+    }
+}
+
+#[workflow]
+async fn lingering(ctx: Ctx, _case: String) -> Result<String> {
+    match ctx.run(lingers, ()).retry(RetryPolicy::never()).await {
         Ok(n) => Ok(n.to_string()),
         Err(error) if error.to_string().contains("gone") => Ok("lost".into()),
         Err(error) => Err(error.into()),
