@@ -591,12 +591,14 @@ fn start_step(
     };
     decision.fact(run, fact)?;
     let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
-    let run_id = run.started().run_id;
-    decision.effect(Effect::StartStep(StepTask {
+    let started = run.started();
+    let task = StepTask {
         token,
-        run_id,
+        run_id: started.run_id,
         name,
-    }));
+        queue: started.queue.clone(),
+    };
+    decision.effect(Effect::StartStep(task));
     Ok(())
 }
 
@@ -613,6 +615,7 @@ fn activity_task(
         run_id: run.started().run_id,
         workflow_id: run.started().workflow_id.clone(),
         activity_type: activity.scheduled.activity_type.clone(),
+        queue: activity.scheduled.queue.clone(),
         input: activity.scheduled.input.clone(),
         headers: activity.scheduled.headers.clone(),
         heartbeat_details: activity.heartbeat_details.clone(),

@@ -82,6 +82,9 @@ name! {
     /// The name of a step, as written in `ctx.step("name", ..)`.
     StepName
 }
+/// The task queue of everything that names no other.
+pub const DEFAULT_QUEUE: &str = "default";
+
 name! {
     /// Where work waits for workers.
     QueueName

@@ -50,7 +50,8 @@ pub use id::{
 };
 pub use job::{Activation, Job, Resolution};
 pub use options::{
-    ActivityOptions, CancelMode, ChildCancel, ChildOptions, ParentClose, RetryPolicy, StepOptions,
+    ActivityOptions, CancelMode, ChildCancel, ChildOptions, ParentClose, Priority, RetryPolicy,
+    StepOptions,
 };
 pub use payload::Payload;
 pub use record::{Fact, Record};

@@ -100,6 +100,38 @@ pub enum CancelMode {
     Abandon,
 }
 
+/// How urgent something is among what waits in the same task queue: 1 comes first, 5 last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Priority(#[n(0)] u8);
+
+impl Priority {
+    /// What comes first.
+    pub const FIRST: Self = Self(1);
+    /// What comes last.
+    pub const LAST: Self = Self(5);
+
+    /// From 1, the most urgent, to 5, the least; what lies outside is the nearer of the two.
+    pub const fn new(key: u8) -> Self {
+        match key {
+            0 => Self::FIRST,
+            1..=5 => Self(key),
+            6.. => Self::LAST,
+        }
+    }
+
+    /// From 1 to 5.
+    pub const fn key(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self(3)
+    }
+}
+
 /// Options of one activity.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
 pub struct ActivityOptions {

@@ -9,8 +9,8 @@ use crate::event::{Event, TaskFailedCause};
 use crate::failure::Failure;
 use crate::headers::Headers;
 use crate::id::{
-    ActivityType, Attempt, Epoch, Incarnation, PromiseId, QueryName, RequestId, RunId, Seq,
-    StepName, WorkflowId, WorkflowType,
+    ActivityType, Attempt, Epoch, Incarnation, PromiseId, QueryName, QueueName, RequestId, RunId,
+    Seq, StepName, WorkflowId, WorkflowType,
 };
 use crate::job::Activation;
 use crate::payload::Payload;
@@ -42,6 +42,8 @@ pub struct WorkflowTask {
     pub workflow_id: WorkflowId,
     /// The registered name.
     pub workflow_type: WorkflowType,
+    /// The task queue of the run: whose code it is.
+    pub queue: QueueName,
     /// What is new.
     pub activation: Activation,
     /// For a run whose instance is not in memory: everything before what is new.
@@ -169,6 +171,37 @@ pub enum AttemptKind {
     Step,
 }
 
+/// What a slot is the right to run one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SlotKind {
+    /// A slice of workflow code.
+    Workflow,
+    /// An attempt of an activity.
+    Activity,
+    /// An attempt of a step.
+    Step,
+}
+
+impl From<AttemptKind> for SlotKind {
+    fn from(kind: AttemptKind) -> Self {
+        match kind {
+            AttemptKind::Activity => Self::Activity,
+            AttemptKind::Step => Self::Step,
+        }
+    }
+}
+
+/// The answer to whoever wants a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permit {
+    /// It is taken, and must be given back.
+    Taken,
+    /// All are in use: ask again when one was given back.
+    Full,
+    /// Not now: ask again after this time, or when one was given back.
+    Later(Duration),
+}
+
 /// One attempt of an activity, ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActivityTask {
@@ -180,6 +213,8 @@ pub struct ActivityTask {
     pub workflow_id: WorkflowId,
     /// What to run.
     pub activity_type: ActivityType,
+    /// The task queue it waited in: whose code it is, and whose slot it holds.
+    pub queue: QueueName,
     /// Its input.
     pub input: Payload,
     /// What came with it.
@@ -203,6 +238,8 @@ pub struct StepTask {
     pub run_id: RunId,
     /// Its name.
     pub name: StepName,
+    /// The task queue of the run: whose slot it holds.
+    pub queue: QueueName,
 }
 
 /// How an attempt ended.

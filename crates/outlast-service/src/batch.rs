@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use outlast_engine::Effect;
 use outlast_model::Refusal;
 use outlast_model::post::{Post, PostNo};
-use outlast_model::task::{AttemptKind, RunNo};
+use outlast_model::task::{RunNo, SlotKind};
 
 use crate::mail::Ack;
 use crate::outlet::Outlet;
@@ -69,8 +69,8 @@ impl Batch {
     pub fn refuse(self, outlet: &dyn Outlet, refusal: &Refusal) {
         for (_, effect) in self.effects {
             match effect {
-                Effect::StartActivity(_) => outlet.return_slot(AttemptKind::Activity),
-                Effect::StartStep(_) => outlet.return_slot(AttemptKind::Step),
+                Effect::StartActivity(task) => outlet.return_slot(&task.queue, SlotKind::Activity),
+                Effect::StartStep(task) => outlet.return_slot(&task.queue, SlotKind::Step),
                 stop @ Effect::Stop(..) => outlet.release(vec![stop]),
                 Effect::Closed(_) | Effect::Update(..) => {}
             }

@@ -39,6 +39,10 @@ pub(crate) struct Entry {
     pub(crate) lazy: Vec<Record>,
     /// The slice under way.
     pub(crate) slice: Option<Slice>,
+    /// Whether its slice holds a slot.
+    pub(crate) holds_slot: bool,
+    /// Whether its code waits for a slot.
+    pub(crate) is_starved: bool,
     /// Whether the worker has the instance in memory.
     pub(crate) is_cached: bool,
     /// Whether it waits in the ready queue.
@@ -207,6 +211,8 @@ impl Entry {
             asked: Vec::new(),
             lazy: Vec::new(),
             slice: None,
+            holds_slot: false,
+            is_starved: false,
             is_cached: false,
             is_queued: false,
             is_recovered: false,

@@ -26,4 +26,5 @@ pub mod shard;
 pub mod sqlite;
 pub mod store;
 mod sync;
+mod waiting;
 mod writer;

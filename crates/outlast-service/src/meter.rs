@@ -68,7 +68,8 @@ pub struct ShardMeter {
 
 impl ShardMeter {
     pub(crate) fn new(capabilities: &Capabilities) -> Self {
-        let types = capabilities.workflows.iter();
+        let served = capabilities.queues.values();
+        let types = served.flat_map(|served| &served.workflows);
         Self {
             types: types.map(|t| (t.clone(), RunMeter::default())).collect(),
             other: RunMeter::default(),

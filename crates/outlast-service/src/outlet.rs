@@ -1,32 +1,74 @@
 //! The way out: what the service needs of whoever runs user code.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outlast_engine::Effect;
-use outlast_model::task::AttemptKind;
+use outlast_model::task::{Permit, SlotKind};
 use outlast_model::{ActivityType, QueueName, WorkflowType};
 
-/// Whoever runs attempts. Lends its free slots to the service, so that handing out an attempt
+/// Whoever runs user code. Lends its free slots to the service, so that handing out an attempt
 /// can be recorded in the very commit that makes it possible.
 pub trait Outlet: Send + Sync {
-    /// Takes a slot, if one is free.
-    fn take_slot(&self, kind: AttemptKind) -> bool;
+    /// Takes a slot of a task queue.
+    fn take_slot(&self, queue: &QueueName, kind: SlotKind) -> Permit;
 
-    /// Gives a slot back that was taken for an attempt that will not start.
-    fn return_slot(&self, kind: AttemptKind);
+    /// Gives a slot back: of an attempt that will not start, or of a slice that is over.
+    fn return_slot(&self, queue: &QueueName, kind: SlotKind);
 
     /// Effects whose commit is durable. [`Effect::Closed`] is for the service alone and never
     /// comes here.
     fn release(&self, effects: Vec<Effect>);
 }
 
-/// What the workers of this application can run.
+/// What the workers of this application can run, by task queue.
 #[derive(Clone, Debug, Default)]
 pub struct Capabilities {
+    /// The task queues served here.
+    pub queues: BTreeMap<QueueName, Served>,
+}
+
+/// What can run on one task queue.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
     /// Workflow types.
     pub workflows: BTreeSet<WorkflowType>,
     /// Activity types.
     pub activities: BTreeSet<ActivityType>,
-    /// Task queues served here.
-    pub queues: BTreeSet<QueueName>,
+    /// How slices are limited.
+    pub slices: SliceLimit,
+}
+
+/// Whether slices of a queue need slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SliceLimit {
+    /// There are at least as many slots as threads: nobody needs to count.
+    #[default]
+    Threads,
+    /// A slot is taken before each slice.
+    Slots,
+}
+
+impl Capabilities {
+    /// Whether somebody here serves this queue.
+    pub fn serves(&self, queue: &QueueName) -> bool {
+        self.queues.contains_key(queue)
+    }
+
+    /// Whether workflows of this type run on this queue here.
+    pub fn has_workflow(&self, queue: &QueueName, name: &WorkflowType) -> bool {
+        let served = self.queues.get(queue);
+        served.is_some_and(|served| served.workflows.contains(name))
+    }
+
+    /// Whether activities of this type run on this queue here.
+    pub fn has_activity(&self, queue: &QueueName, name: &ActivityType) -> bool {
+        let served = self.queues.get(queue);
+        served.is_some_and(|served| served.activities.contains(name))
+    }
+
+    /// Whether a slice of this queue needs a slot.
+    pub fn limits_slices(&self, queue: &QueueName) -> bool {
+        let served = self.queues.get(queue);
+        served.is_some_and(|served| served.slices == SliceLimit::Slots)
+    }
 }

@@ -88,6 +88,7 @@ pub struct Service {
     clock: Arc<dyn Clock>,
     outlet: Arc<dyn Outlet>,
     cells: Vec<Cell>,
+    numbers: Arc<Numbers>,
     queue: Queue,
     is_stopping: AtomicBool,
     /// Wakes whoever waits for the store to come back.
@@ -139,6 +140,7 @@ impl Service {
             clock: setup.clock,
             outlet: setup.outlet,
             cells,
+            numbers,
             queue: Queue::default(),
             is_stopping: AtomicBool::new(false),
             stop: Default::default(),
@@ -205,9 +207,11 @@ impl Service {
                 self.queue.settle();
                 continue;
             }
+            let has_freed = seat.shard.has_freed_slots();
             let lull = seat.shard.lull();
             let is_waiting = seat.shard.is_waiting_for_disk();
             drop(seat);
+            self.offer_slots(has_freed);
             if is_waiting && !cell.wants_notice.swap(true, Ordering::AcqRel) {
                 // Look once more: what we wait for may have happened before we said so.
                 continue;
@@ -239,10 +243,12 @@ impl Service {
         };
         let now = self.clock.now();
         seat.shard.complete(token, answer, driver, now);
+        let has_freed = seat.shard.has_freed_slots();
         drop(seat);
         if !is_current {
             cell.inbox.ring();
         }
+        self.offer_slots(has_freed);
     }
 
     /// The slice of this task takes long: what it was given is committed now.
@@ -265,8 +271,19 @@ impl Service {
         let cell = &self.cells[shard];
         let now = self.clock.now();
         cell.meter.task_failed(TaskFailedCause::Stuck);
-        cell.seat().shard.give_up(token, failure, now);
+        let mut seat = cell.seat();
+        seat.shard.give_up(token, failure, now);
+        let has_freed = seat.shard.has_freed_slots();
+        drop(seat);
         cell.inbox.ring();
+        self.offer_slots(has_freed);
+    }
+
+    /// Slots of slices are shared: one that became free here may be waited for elsewhere.
+    fn offer_slots(&self, has_freed: bool) {
+        if has_freed && self.numbers.is_starving() {
+            self.cells.iter().for_each(|cell| cell.inbox.ring());
+        }
     }
 
     /// The instance is no longer in memory.

@@ -17,6 +17,7 @@ mod query;
 mod recover;
 mod seal;
 mod slice;
+mod slot;
 mod successor;
 mod update;
 mod visit;
@@ -42,6 +43,7 @@ use crate::meter::ShardMeter;
 use crate::outlet::{Capabilities, Outlet};
 use crate::store::{Attention, Boot, CommitNo, RunRow, Store};
 use crate::sync::AtomicU64;
+use crate::waiting::Waiting;
 
 /// Counters that all shards of a store share.
 #[derive(Debug, Default)]
@@ -49,6 +51,8 @@ pub struct Numbers {
     run: AtomicU64,
     commit: AtomicU64,
     post: AtomicU64,
+    /// Runs whose code waits for a slot, in all shards.
+    starved: AtomicU64,
 }
 
 impl Numbers {
@@ -58,7 +62,13 @@ impl Numbers {
             run: AtomicU64::new(boot.last_run.0),
             commit: AtomicU64::new(boot.last_commit.0),
             post: AtomicU64::new(boot.last_post.0),
+            starved: AtomicU64::new(0),
         }
+    }
+
+    /// Whether somebody, in any shard, waits for the slot of a slice.
+    pub(crate) fn is_starving(&self) -> bool {
+        self.starved.load(Ordering::SeqCst) > 0
     }
 
     fn next_post(&self) -> PostNo {
@@ -134,8 +144,14 @@ pub struct Shard {
     by_run_id: Map<RunId, RunNo>,
     ready: VecDeque<RunNo>,
     wakes: BTreeSet<(Timestamp, RunNo)>,
-    /// Attempts that wait for a slot, in order of arrival.
-    waiting: [VecDeque<(RunNo, Seq)>; 2],
+    /// Attempts that wait for a slot.
+    waiting: Waiting<(RunNo, Seq)>,
+    /// Runs whose code waits for a slot.
+    starved: Waiting<RunNo>,
+    /// When slots that were refused for a time are asked for again.
+    slots_again: Option<Timestamp>,
+    /// Whether a slice gave a slot back since somebody looked.
+    has_freed: bool,
     batch: Batch,
     evictions: VecDeque<RunId>,
     /// Runs that have ended, until that is durable.
@@ -177,7 +193,10 @@ impl Shard {
             by_run_id: Map::default(),
             ready: VecDeque::new(),
             wakes: BTreeSet::new(),
-            waiting: [VecDeque::new(), VecDeque::new()],
+            waiting: Waiting::default(),
+            starved: Waiting::default(),
+            slots_again: None,
+            has_freed: false,
             batch: Batch::default(),
             evictions: VecDeque::new(),
             closing: VecDeque::new(),
@@ -239,6 +258,7 @@ impl Shard {
         self.settle();
         self.say_early(now, store);
         self.feed_slots(now);
+        self.feed_starved(now);
         self.wake_due(now);
         self.retry_posts(now, store);
         loop {
@@ -292,7 +312,8 @@ impl Shard {
     pub fn lull(&self) -> Lull {
         let wake = self.wakes.first().map(|(time, _)| *time);
         let post = self.postponed.front().map(|(time, ..)| *time);
-        let due = self.pause_until.or(wake.into_iter().chain(post).min());
+        let dues = [wake, post, self.slots_again].into_iter().flatten();
+        let due = self.pause_until.or(dues.min());
         Lull {
             due,
             attempts_out: self.attempts_out,
@@ -307,7 +328,7 @@ impl Shard {
 
     /// Attempts that wait for a slot.
     pub fn waiting_attempts(&self) -> usize {
-        self.waiting.iter().map(VecDeque::len).sum()
+        self.waiting.len()
     }
 
     /// Open runs it holds.

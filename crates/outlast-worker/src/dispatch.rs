@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use outlast_model::Failure;
 use outlast_model::failure::type_name;
 use outlast_model::task::{
     ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
+use outlast_model::{Failure, QueueName};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::attempt::{AttemptCtx, Link};
@@ -26,8 +26,8 @@ use crate::bus::Bus;
 use crate::clock;
 use crate::heartbeat::Heartbeats;
 use crate::port::WorkerPort;
-use crate::registry::{Body, Registry};
-use crate::slots::Slots;
+use crate::queue::{Queue, Queues};
+use crate::registry::Body;
 use crate::steps::Steps;
 use crate::stop::Stop;
 
@@ -71,21 +71,25 @@ type Outcome = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 
 /// Starts and stops attempts.
 pub(crate) struct Dispatcher {
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) slots: Arc<Slots>,
+    pub(crate) queues: Arc<Queues>,
     pub(crate) steps: Arc<Steps>,
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) abort_after: Duration,
     bus: Bus,
-    running: Mutex<BTreeMap<AttemptToken, Arc<Stop>>>,
+    running: Mutex<BTreeMap<AttemptToken, Running>>,
     /// The worker goes down: what has not begun is handed back.
     is_draining: AtomicBool,
 }
 
+/// An attempt that runs: how it is told to stop, and whose slot it holds.
+struct Running {
+    stop: Arc<Stop>,
+    queue: Option<Arc<Queue>>,
+}
+
 impl Dispatcher {
     pub(crate) fn new(
-        registry: Arc<Registry>,
-        slots: Arc<Slots>,
+        queues: Arc<Queues>,
         steps: Arc<Steps>,
         runtime: tokio::runtime::Handle,
         abort_after: Duration,
@@ -93,8 +97,7 @@ impl Dispatcher {
     ) -> Self {
         let running = Mutex::new(BTreeMap::new());
         Self {
-            registry,
-            slots,
+            queues,
             steps,
             runtime,
             abort_after,
@@ -148,19 +151,26 @@ impl Dispatcher {
     ) -> Vec<Start> {
         let mut starts = Vec::with_capacity(work.len());
         let mut running = self.running();
-        let mut known = |token| {
+        let mut known = |token, queue: &QueueName| {
             let stop = Arc::<Stop>::default();
-            running.insert(token, stop.clone());
+            let queue = self.queues.get(queue).cloned();
+            running.insert(
+                token,
+                Running {
+                    stop: stop.clone(),
+                    queue,
+                },
+            );
             stop
         };
         for item in work {
             match item {
                 Dispatch::Activity(task) => {
-                    let stop = known(task.token);
+                    let stop = known(task.token, &task.queue);
                     starts.push(Start::Activity(task, stop));
                 }
                 Dispatch::Step(task) => {
-                    let stop = known(task.token);
+                    let stop = known(task.token, &task.queue);
                     starts.push(Start::Step(task, stop));
                 }
                 Dispatch::Stop(token, reason) => stops.push((token, reason)),
@@ -171,8 +181,8 @@ impl Dispatcher {
 
     /// Tells every running attempt to stop.
     pub(crate) fn stop_all(&self, reason: StopReason) {
-        for stop in self.running().values() {
-            stop.fire(reason);
+        for running in self.running().values() {
+            running.stop.fire(reason);
         }
     }
 
@@ -182,8 +192,8 @@ impl Dispatcher {
     }
 
     fn stop(&self, token: AttemptToken, reason: StopReason) {
-        if let Some(stop) = self.running().get(&token) {
-            stop.fire(reason);
+        if let Some(running) = self.running().get(&token) {
+            running.stop.fire(reason);
         }
     }
 
@@ -230,8 +240,10 @@ impl Dispatcher {
         self.bus.meter().attempts(outcomes);
         let mut running = self.running();
         for outcome in outcomes {
-            running.remove(&outcome.token);
-            self.slots.give(outcome.token.kind);
+            let ended = running.remove(&outcome.token);
+            if let Some(queue) = ended.and_then(|ended| ended.queue) {
+                queue.slots.give(outcome.token.kind.into());
+            }
         }
     }
 
@@ -261,7 +273,9 @@ impl Dispatcher {
         port: &Arc<dyn WorkerPort>,
     ) -> Outcome {
         let token = task.token;
-        let Some(code) = self.registry.activities.get(&task.activity_type) else {
+        let queue = self.queues.get(&task.queue);
+        let code = queue.and_then(|queue| queue.registry.activities.get(&task.activity_type));
+        let Some(code) = code else {
             let name = task.activity_type.clone();
             let text =
                 format!("no worker has activity {name}; add .activity({name}) to the builder");
@@ -313,7 +327,7 @@ impl Dispatcher {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, Arc<Stop>>> {
+    fn running(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -385,10 +399,14 @@ fn lost(error: JoinError) -> Failure {
 
 /// A panic's message, as a failure.
 pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    let text = panic
+    Failure::panic(panic_text(panic))
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
         .downcast_ref::<&str>()
         .map(|s| (*s).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "panic without a message".into());
-    Failure::panic(text)
+        .unwrap_or_else(|| "panic without a message".into())
 }

@@ -18,6 +18,7 @@ pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slice
                 pulse.begin(task.token, RunIn::from(&*task));
                 let done = slices.run(&task, pulse);
                 if let Some(stuck) = pulse.end(slices.len()) {
+                    slices.drop_stuck(task.run_id);
                     bus.emit(WorkerEvent::ThreadReturned(stuck));
                 }
                 meter.slice(&task, &done.answer, begun);

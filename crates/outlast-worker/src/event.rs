@@ -133,24 +133,44 @@ pub enum PanicIn {
 /// Why an instance left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictCause {
-    /// The cache was full and it was used least recently.
-    CacheFull,
-    /// The backend asked for it: the run ended, was reset or moved.
+    /// Its queue keeps no more runs, and it was used least recently.
+    Runs,
+    /// Its queue keeps no more bytes of history, and it was used least recently.
+    Bytes,
+    /// Its run has ended.
+    Closed,
+    /// The backend asked for it: the run was reset or moved.
     Asked,
     /// Its task failed; what is in memory cannot be trusted.
     Failed,
+    /// Its code was given up as stuck.
+    Stuck,
+    /// Its thread leaves: another one drives the shard, or the worker stops.
+    Thread,
 }
 
 impl EvictCause {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::CacheFull, Self::Asked, Self::Failed];
+    pub const ALL: [Self; 7] = [
+        Self::Runs,
+        Self::Bytes,
+        Self::Closed,
+        Self::Asked,
+        Self::Failed,
+        Self::Stuck,
+        Self::Thread,
+    ];
 
     /// Its name, as metrics have it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::CacheFull => "cache-full",
+            Self::Runs => "runs",
+            Self::Bytes => "bytes",
+            Self::Closed => "closed",
             Self::Asked => "asked",
             Self::Failed => "failed",
+            Self::Stuck => "stuck",
+            Self::Thread => "thread",
         }
     }
 }
@@ -288,6 +308,8 @@ pub enum WorkerEvent {
     Evicted {
         /// Its run.
         run_id: RunId,
+        /// The task queue of the run.
+        queue: QueueName,
         /// Why.
         cause: EvictCause,
     },

@@ -230,7 +230,7 @@ impl BackendToken {
 }
 
 /// An attempt to run. Of its model token only kind, number and attempt are the backend's: the
-/// rest is filled in by whoever runs it.
+/// rest, and the task queue, are filled in by whoever runs it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PolledAttempt {
     /// Of an activity.

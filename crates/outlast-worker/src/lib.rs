@@ -2,12 +2,13 @@
 //! backend port through which it hears what to run.
 //!
 //! Reading order: [`port`] (what a backend is), [`handle`] (one that is polled), [`registry`]
-//! (what can be run), [`worker`] (how it starts and stops), [`engine`] (an engine thread),
-//! [`slices`] (one slice), [`watch`] (code that does not come back), [`dispatch`] and [`attempt`]
+//! (what can be run), [`queue`] (a task queue: its code, settings and slots), [`worker`] (how it
+//! starts and stops), [`engine`] (an engine thread), [`slices`] (one slice), [`watch`] (code that does not come back), [`dispatch`] and [`attempt`]
 //! (activities and steps), [`event`] and [`bus`] (what somebody should know, and how they hear it).
 
 pub mod attempt;
 pub mod bus;
+mod cache;
 pub mod clock;
 pub mod dispatch;
 pub mod engine;
@@ -18,6 +19,7 @@ pub mod meter;
 pub mod owner;
 pub mod polled;
 pub mod port;
+pub mod queue;
 pub mod registry;
 pub mod settings;
 pub mod shutdown;
@@ -35,7 +37,9 @@ pub use bus::{Bus, Events};
 pub use dispatch::Dispatch;
 pub use event::{Severity, WorkerEvent};
 pub use port::{ClientPort, Lane, Next, WorkerPort};
+pub use queue::{Queue, QueueSpec, Queues};
 pub use registry::{ActivityCode, Body, Registry};
 pub use settings::Settings;
 pub use shutdown::{Pace, Phase};
+pub use slots::{Ask, SlotSupplier};
 pub use worker::Worker;

@@ -52,7 +52,7 @@ pub struct Meter {
     /// How long slices took, in microseconds.
     pub slice_time: Histogram,
     attempts: [[Counter; 5]; 2],
-    evictions: [Counter; 3],
+    evictions: [Counter; EvictCause::ALL.len()],
     is_timed: AtomicBool,
 }
 

@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use outlast_model::task::{
-    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, TaskAnswer, TaskToken,
+    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, Permit, TaskAnswer,
+    TaskToken,
 };
 use outlast_model::{AnswerToken, Failure, Payload, QueueName, RunId};
 use tokio::runtime::Handle as Runtime;
@@ -37,21 +38,21 @@ use order::{Answer, Order};
 
 /// Who runs attempts.
 pub trait AttemptHost: Send + Sync {
-    /// Takes a slot, if one is free.
-    fn take_slot(&self, kind: AttemptKind) -> bool;
+    /// Takes a slot of a queue, if one is free.
+    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> bool;
     /// Gives one back whose attempt did not start.
-    fn return_slot(&self, kind: AttemptKind);
+    fn return_slot(&self, queue: &QueueName, kind: AttemptKind);
     /// Starts and stops attempts.
     fn dispatch(&self, work: Vec<Dispatch>);
 }
 
 impl AttemptHost for Worker {
-    fn take_slot(&self, kind: AttemptKind) -> bool {
-        Self::take_slot(self, kind)
+    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> bool {
+        Self::take_slot(self, queue, kind.into()) == Permit::Taken
     }
 
-    fn return_slot(&self, kind: AttemptKind) {
-        Self::return_slot(self, kind);
+    fn return_slot(&self, queue: &QueueName, kind: AttemptKind) {
+        Self::return_slot(self, queue, kind.into());
     }
 
     fn dispatch(&self, work: Vec<Dispatch>) {
@@ -94,7 +95,7 @@ impl PolledPort {
     ) -> Result<Self, RegisterError> {
         let (queue, slices) = (options.queue.clone(), options.slice_slots);
         owner.register(options).await?;
-        let board = Board::new(lanes);
+        let board = Board::new(queue.clone(), lanes);
         let bells = (0..board.lanes()).map(|_| Condvar::new()).collect();
         let attendance = Mutex::new(owner.attend(&queue));
         let inner = Arc::new(Inner {
@@ -166,9 +167,10 @@ impl Inner {
             return;
         };
         // A slot supplier is code of the user: one that panics gives none.
-        let take_slot =
-            |kind| catch_unwind(AssertUnwindSafe(|| host.take_slot(kind))).unwrap_or(false);
-        let begun = self.claims().begin(take_slot);
+        let take_slot = |kind| {
+            catch_unwind(AssertUnwindSafe(|| host.take_slot(&self.queue, kind))).unwrap_or(false)
+        };
+        let begun = self.claims().begin(&self.queue, take_slot);
         if begun.is_empty() {
             return;
         }
@@ -176,7 +178,7 @@ impl Inner {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| host.dispatch(begun))) {
             let failure = self.panicked("the start of attempts", &*panic);
             for token in tokens {
-                host.return_slot(token.kind);
+                host.return_slot(&self.queue, token.kind);
                 self.complete_attempt(token, AttemptResult::Failed(failure.clone()));
             }
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use outlast_model::limits;
 
 pub use check::{Invalid, check};
-pub use value::{Unit, Value, WrongValue};
+pub use value::{SlotPolicy, Unit, Value, WrongValue};
 
 /// For what a setting holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +106,22 @@ settings! {
     activity_slots: usize = 200, "worker.activity_slots", Queue, "000-24";
     /// Steps at a time.
     step_slots: usize = 200, "worker.step_slots", Queue, "004-18";
+    /// How slots are supplied: a fixed number, or as many as the machine can take.
+    slots: SlotPolicy = SlotPolicy::Fixed, "worker.slots", Queue, "";
+    /// By resource: slots that are granted whatever the machine does.
+    slots_least: usize = 5, "worker.slots_least", Queue, "";
+    /// By resource: no more slots above this share of memory in use.
+    slots_memory: f64 = 0.8, "worker.slots_memory", Queue, "";
+    /// By resource: no more slots above this share of processor time in use.
+    slots_processor: f64 = 0.9, "worker.slots_processor", Queue, "";
+    /// By resource: the pause between two more slots.
+    slots_ramp: Duration = Duration::from_millis(50), "worker.slots_ramp", Queue, "";
+    /// Requests for workflow tasks that wait at a polled backend at a time.
+    workflow_pollers: usize = 5, "worker.workflow_pollers", Queue, "000-1";
+    /// Requests for activities that wait at a polled backend at a time.
+    activity_pollers: usize = 5, "worker.activity_pollers", Queue, "000-1";
+    /// Completions leave one after the other for the whole queue, not only for each run.
+    one_completion_at_a_time: bool = false, "worker.one_completion_at_a_time", Queue, "004-10";
     /// Instances kept in memory.
     cached_runs: usize = 1_000, "worker.cached_runs", Queue, "004-18";
     /// History bytes of the instances kept in memory.

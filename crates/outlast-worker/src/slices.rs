@@ -3,45 +3,30 @@
 //! Without a thread of its own, so that a simulator can drive it: tasks in, answers out. The
 //! instances live here and nowhere else; evicting one loses nothing.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use outlast_model::event::TaskFailedCause;
 use outlast_model::job::Job;
 use outlast_model::task::{TaskAnswer, WorkflowTask};
 use outlast_model::{Command, Failure, RunId};
-use outlast_runtime::{ForeignWake, Instance, ReplayChecks, SliceWatch, run_task};
+use outlast_runtime::{ForeignWake, Instance, Program, ReplayChecks, SliceWatch, run_task};
 
 use crate::bus::Bus;
-use crate::event::{EvictCause, RunIn, Severity, WorkerEvent};
-use crate::registry::Registry;
-use crate::settings::Settings;
+use crate::cache::Cache;
+use crate::event::{EvictCause, RunIn, WorkerEvent};
+use crate::queue::{Queue, Queues};
 use crate::steps::Steps;
-
-/// Bytes that one event of an instance's history is counted as.
-const EVENT_BYTES: u64 = 160;
 
 /// The instances of one engine thread.
 pub struct Slices {
-    registry: Arc<Registry>,
+    queues: Arc<Queues>,
     foreign: ForeignWake,
     steps: Arc<Steps>,
-    checks: ReplayChecks,
-    cached_runs: usize,
-    cached_bytes: u64,
-    instances: HashMap<RunId, Cached>,
-    /// Least recently used first.
-    by_use: BTreeMap<u64, RunId>,
-    uses: u64,
-    bytes: u64,
+    cache: Cache,
     bus: Bus,
 }
 
-struct Cached {
-    instance: Instance,
-    used: u64,
-    bytes: u64,
-}
+type AnyProgram = Arc<dyn Program + Send + Sync>;
 
 /// What a slice left behind.
 #[derive(Debug)]
@@ -55,42 +40,31 @@ pub struct Done {
 impl std::fmt::Debug for Slices {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Slices")
-            .field("instances", &self.instances.len())
+            .field("instances", &self.cache.len())
             .finish_non_exhaustive()
     }
 }
 
 impl Slices {
-    /// For one engine thread.
-    pub fn new(
-        registry: Arc<Registry>,
-        settings: &Settings,
-        foreign: ForeignWake,
-        bus: Bus,
-    ) -> Self {
-        Self::with_steps(registry, settings, foreign, bus, Arc::default())
+    /// For the only engine thread there is.
+    pub fn new(queues: Arc<Queues>, foreign: ForeignWake, bus: Bus) -> Self {
+        Self::with_steps(queues, 1, foreign, bus, Arc::default())
     }
 
+    /// For one of so many engine threads.
     pub(crate) fn with_steps(
-        registry: Arc<Registry>,
-        settings: &Settings,
+        queues: Arc<Queues>,
+        threads: usize,
         foreign: ForeignWake,
         bus: Bus,
         steps: Arc<Steps>,
     ) -> Self {
+        let cache = Cache::new(&queues, threads, bus.clone());
         Self {
-            registry,
+            queues,
             foreign,
             steps,
-            checks: ReplayChecks {
-                strict: settings.strict_replay,
-            },
-            cached_runs: settings.cached_runs,
-            cached_bytes: settings.cached_bytes,
-            instances: HashMap::new(),
-            by_use: BTreeMap::new(),
-            uses: 0,
-            bytes: 0,
+            cache,
             bus,
         }
     }
@@ -98,23 +72,18 @@ impl Slices {
     /// For a thread that takes over: no instances, the same code of steps.
     pub fn spare(&self) -> Self {
         Self {
-            registry: self.registry.clone(),
+            queues: self.queues.clone(),
             foreign: self.foreign.clone(),
             steps: self.steps.clone(),
-            checks: self.checks,
-            cached_runs: self.cached_runs,
-            cached_bytes: self.cached_bytes,
-            instances: HashMap::new(),
-            by_use: BTreeMap::new(),
-            uses: 0,
-            bytes: 0,
+            cache: self.cache.spare(),
             bus: self.bus.clone(),
         }
     }
 
     /// Runs one slice.
     pub fn run(&mut self, task: &WorkflowTask, watch: &dyn SliceWatch) -> Done {
-        let Some(program) = self.registry.workflows.get(&task.workflow_type).cloned() else {
+        let queue = self.queues.get(&task.queue).cloned();
+        let Some((program, checks)) = queue.and_then(|queue| code(&queue, task)) else {
             return Done {
                 answer: missing(task),
                 evicted: Vec::new(),
@@ -123,15 +92,14 @@ impl Slices {
         // A task that brings its history does not trust what is here: it saw a slice whose answer
         // did not count.
         let is_anew = task.history.is_some() || is_first(task);
-        let instance = self.take(task.run_id).filter(|_| !is_anew);
+        let instance = self.cache.take(task.run_id).filter(|_| !is_anew);
         if let Some(lost) = is_lost(task, instance.is_some()) {
             return Done {
                 answer: lost,
                 evicted: Vec::new(),
             };
         }
-        let (instance, answer) =
-            run_task(instance, task, &*program, &self.foreign, watch, self.checks);
+        let (instance, answer) = run_task(instance, task, &*program, &self.foreign, watch, checks);
         let evicted = match instance {
             Some(mut instance) => {
                 for text in instance.warnings() {
@@ -139,10 +107,13 @@ impl Slices {
                     self.bus.emit(WorkerEvent::CodeWarning { run, text });
                 }
                 self.keep_steps(task, &instance, &answer);
-                self.put(task, instance)
+                let events = task.activation.history_events;
+                let of = (task.run_id, &task.queue);
+                self.cache.put(of, instance, events)
             }
             None => {
                 self.tell_failure(task, &answer);
+                self.cache.gone(task.run_id, &task.queue, why_gone(&answer));
                 // The backend counts on an instance after a question.
                 let is_asked = !task.queries.is_empty();
                 is_asked.then_some(task.run_id).into_iter().collect()
@@ -154,10 +125,13 @@ impl Slices {
     /// The backend wants a run forgotten: its instance, and the code of its steps. Not before: a
     /// run that wants to end may have to go on.
     pub fn evict(&mut self, run_id: RunId) {
-        if self.take(run_id).is_some() {
-            self.tell_eviction(run_id, EvictCause::Asked);
-        }
+        self.cache.evict(run_id, EvictCause::Asked);
         self.steps.forget(run_id);
+    }
+
+    /// The code of this run did not come back in time; now it has, and nobody wants it.
+    pub(crate) fn drop_stuck(&mut self, run_id: RunId) {
+        self.cache.evict(run_id, EvictCause::Stuck);
     }
 
     /// Code of a step, for a driver without a dispatcher.
@@ -171,44 +145,12 @@ impl Slices {
 
     /// How many instances are in memory.
     pub fn len(&self) -> usize {
-        self.instances.len()
+        self.cache.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.instances.is_empty()
-    }
-
-    fn take(&mut self, run_id: RunId) -> Option<Instance> {
-        let cached = self.instances.remove(&run_id)?;
-        self.by_use.remove(&cached.used);
-        self.bytes -= cached.bytes;
-        Some(cached.instance)
-    }
-
-    fn put(&mut self, task: &WorkflowTask, instance: Instance) -> Vec<RunId> {
-        self.uses += 1;
-        let bytes = task.activation.history_events * EVENT_BYTES;
-        self.bytes += bytes;
-        self.by_use.insert(self.uses, task.run_id);
-        self.instances.insert(
-            task.run_id,
-            Cached {
-                instance,
-                used: self.uses,
-                bytes,
-            },
-        );
-        let mut evicted = Vec::new();
-        while self.instances.len() > self.cached_runs || self.bytes > self.cached_bytes {
-            let Some(oldest) = self.by_use.first_key_value().map(|(_, run)| *run) else {
-                break;
-            };
-            drop(self.take(oldest));
-            self.tell_eviction(oldest, EvictCause::CacheFull);
-            evicted.push(oldest);
-        }
-        evicted
+        self.cache.len() == 0
     }
 
     /// The code of new steps is kept where the dispatcher finds it; after a rebuild, of all.
@@ -238,18 +180,27 @@ impl Slices {
         }
     }
 
-    fn tell_eviction(&self, run_id: RunId, cause: EvictCause) {
-        self.bus.meter().evicted(cause);
-        let event = || WorkerEvent::Evicted { run_id, cause };
-        self.bus.emit_with(Severity::Debug, event);
-    }
-
     /// A run that cannot go on must not do so in silence.
     fn tell_failure(&self, task: &WorkflowTask, answer: &TaskAnswer) {
         if let TaskAnswer::Failed { cause, failure } = answer {
             let event = WorkerEvent::task_failed(task, *cause, failure.clone());
             self.bus.emit(event);
         }
+    }
+}
+
+/// The code for a task, and how strict its replay is.
+fn code(queue: &Queue, task: &WorkflowTask) -> Option<(AnyProgram, ReplayChecks)> {
+    let program = queue.registry.workflows.get(&task.workflow_type)?;
+    let strict = queue.settings.strict_replay;
+    Some((program.clone(), ReplayChecks { strict }))
+}
+
+/// Why a slice left no instance behind.
+fn why_gone(answer: &TaskAnswer) -> EvictCause {
+    match answer {
+        TaskAnswer::Completed { .. } => EvictCause::Closed,
+        TaskAnswer::Queried(_) | TaskAnswer::Failed { .. } => EvictCause::Failed,
     }
 }
 

@@ -2,20 +2,30 @@
 
 use std::time::Duration;
 
-use outlast_model::task::AttemptKind;
+use outlast_model::QueueName;
+use outlast_model::task::SlotKind;
 
 use crate::standing::{Life, Standing};
 use crate::worker::Worker;
 
-/// The slots of one kind.
+/// Slots and what they are called. Slices are counted only where they could outnumber their slots.
+const KINDS: [(SlotKind, &str); 3] = [
+    (SlotKind::Workflow, "slice"),
+    (SlotKind::Activity, "activity"),
+    (SlotKind::Step, "step"),
+];
+
+/// The slots of one kind of one task queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotState {
-    /// `activity` or `step`.
+    /// The queue.
+    pub queue: QueueName,
+    /// `slice`, `activity` or `step`.
     pub kind: &'static str,
     /// In use.
     pub used: usize,
-    /// There are.
-    pub slots: usize,
+    /// There are at most, if that is known.
+    pub slots: Option<usize>,
 }
 
 /// One engine thread.
@@ -42,7 +52,7 @@ pub struct WorkerState {
     pub threads: Vec<ThreadState>,
     /// Threads that may take over a shard, at the most.
     pub spare_threads: usize,
-    /// Slots by kind.
+    /// Slots by queue and kind.
     pub slots: Vec<SlotState>,
     /// Attempts that run, steps among them.
     pub attempts: usize,
@@ -74,20 +84,20 @@ impl Worker {
     /// How it stands.
     pub fn state(&self) -> WorkerState {
         let settings = self.settings();
-        let slot = |kind, name, slots: usize| SlotState {
-            kind: name,
-            used: slots.saturating_sub(self.slots().free(kind)),
-            slots,
-        };
+        let slots = self.queues().iter().flat_map(|queue| {
+            KINDS.map(|(kind, name)| SlotState {
+                queue: queue.name.clone(),
+                kind: name,
+                used: queue.slots.used(kind),
+                slots: queue.slots.most(kind),
+            })
+        });
         WorkerState {
             standing: self.bus().standing(),
             shards: self.shards(),
             threads: self.threads_now(),
             spare_threads: settings.spare_threads,
-            slots: vec![
-                slot(AttemptKind::Activity, "activity", settings.activity_slots),
-                slot(AttemptKind::Step, "step", settings.step_slots),
-            ],
+            slots: slots.collect(),
             attempts: self.attempts(),
         }
     }

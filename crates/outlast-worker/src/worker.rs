@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use outlast_model::task::AttemptKind;
+use outlast_model::QueueName;
+use outlast_model::task::{Permit, SlotKind};
 use outlast_runtime::ForeignWake;
 
 use crate::bus::Bus;
@@ -14,20 +15,18 @@ use crate::dispatch::{Dispatch, Dispatcher};
 use crate::engine;
 use crate::event::{RunIn, WorkerEvent};
 use crate::port::{Lane, WorkerPort};
-use crate::registry::Registry;
+use crate::queue::Queues;
 use crate::settings::Settings;
 use crate::shutdown::Ending;
 use crate::slices::Slices;
-use crate::slots::Slots;
 use crate::state::ThreadState;
 use crate::steps::Steps;
 use crate::watch::{Bell, Pulse, Rescue, keep_watch};
 
 /// Runs user code for one backend.
 pub struct Worker {
-    registry: Arc<Registry>,
+    queues: Arc<Queues>,
     pub(crate) settings: Settings,
-    slots: Arc<Slots>,
     steps: Arc<Steps>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     port: OnceLock<Arc<dyn WorkerPort>>,
@@ -45,7 +44,7 @@ pub struct Worker {
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Worker")
-            .field("registry", &self.registry)
+            .field("queues", &self.queues)
             .finish_non_exhaustive()
     }
 }
@@ -53,26 +52,23 @@ impl std::fmt::Debug for Worker {
 impl Worker {
     /// A worker that has not started: it can already lend its slots.
     pub fn new(
-        registry: Registry,
+        queues: Queues,
         settings: Settings,
         runtime: tokio::runtime::Handle,
         bus: Bus,
     ) -> Arc<Self> {
-        let registry = Arc::new(registry);
-        let slots = Arc::new(Slots::new(settings.activity_slots, settings.step_slots));
+        let queues = Arc::new(queues);
         let steps = Arc::new(Steps::default());
         let dispatcher = Arc::new(Dispatcher::new(
-            registry.clone(),
-            slots.clone(),
+            queues.clone(),
             steps.clone(),
             runtime,
             settings.abort_after,
             bus.clone(),
         ));
         Arc::new(Self {
-            registry,
+            queues,
             settings,
-            slots,
             steps,
             dispatcher,
             port: OnceLock::new(),
@@ -87,9 +83,9 @@ impl Worker {
         })
     }
 
-    /// What it can run.
-    pub fn registry(&self) -> &Registry {
-        &self.registry
+    /// What it serves.
+    pub fn queues(&self) -> &Queues {
+        &self.queues
     }
 
     /// Starts one engine thread for each shard of the backend, and the watchdog.
@@ -107,14 +103,14 @@ impl Worker {
         self.bus.emit(WorkerEvent::Started { shards });
     }
 
-    /// Takes a slot for an attempt, if one is free.
-    pub fn take_slot(&self, kind: AttemptKind) -> bool {
-        self.slots.take(kind)
+    /// Takes a slot of a queue, if one is free.
+    pub fn take_slot(&self, queue: &QueueName, kind: SlotKind) -> Permit {
+        self.queues.take_slot(queue, kind)
     }
 
-    /// Gives a slot back whose attempt will not start.
-    pub fn return_slot(&self, kind: AttemptKind) {
-        self.slots.give(kind);
+    /// Gives a slot back: of an attempt that will not start, or of a slice that is over.
+    pub fn return_slot(&self, queue: &QueueName, kind: SlotKind) {
+        self.queues.return_slot(queue, kind);
     }
 
     /// What became durable is started.
@@ -137,10 +133,6 @@ impl Worker {
     /// How it behaves.
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    pub(crate) fn slots(&self) -> &Slots {
-        &self.slots
     }
 
     pub(crate) fn shards(&self) -> usize {
@@ -172,10 +164,10 @@ impl Worker {
     }
 
     fn slices(&self, port: &Arc<dyn WorkerPort>) -> Slices {
-        let port = port.clone();
+        let (port, threads) = (port.clone(), port.shards());
         let foreign: ForeignWake = Arc::new(move |run_id| port.foreign_wake(run_id));
-        let (registry, bus) = (self.registry.clone(), self.bus.clone());
-        Slices::with_steps(registry, &self.settings, foreign, bus, self.steps.clone())
+        let (queues, bus) = (self.queues.clone(), self.bus.clone());
+        Slices::with_steps(queues, threads, foreign, bus, self.steps.clone())
     }
 
     fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
@@ -284,7 +276,8 @@ impl Rescue for Arc<Worker> {
     }
 
     fn patience(&self, run: &RunIn) -> Duration {
-        let own = self.registry.patience.get(&run.workflow_type);
+        let mut queues = self.queues.iter();
+        let own = queues.find_map(|queue| queue.registry.patience.get(&run.workflow_type));
         own.copied().unwrap_or(self.settings.deadlock_timeout)
     }
 

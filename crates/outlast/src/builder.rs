@@ -1,36 +1,37 @@
 //! Putting an application together: where runs live, what can run, what it needs.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlast_model::id::DEFAULT_QUEUE;
 use outlast_model::{ActivityType, QueueName, RunId, WorkflowType};
 use outlast_service::clock::{Clock, SystemClock};
-use outlast_service::outlet::Capabilities;
+use outlast_service::outlet::{Capabilities, Served, SliceLimit};
 use outlast_service::service::{Service, Setup, random};
 use outlast_service::store::Store;
-use outlast_worker::{ActivityCode, Bus, Registry, Settings, Severity, Worker, WorkerEvent};
+use outlast_worker::{
+    ActivityCode, Bus, QueueSpec, Queues, Registry, Settings, Severity, Worker, WorkerEvent,
+};
 
-use crate::activity::{ActivityCtx, ActivityDef, ActivityFn, ActivityMeta};
+use crate::activity::{ActivityCtx, ActivityDef, ActivityFn};
 use crate::client::App;
 use crate::ctx::Ctx;
 use crate::embedded::{Door, Embedded, Running};
-use crate::erase::{AnyProgram, activity_code, closure_code, closure_program, workflow_program};
+use crate::erase::AnyProgram;
 use crate::error::{Error, Result};
 use crate::failure::IntoFailure;
+use crate::queue::{QueueBuilder, QueuePart};
 use crate::signals::ShutdownSignal;
 use crate::state::{ProvidedBy, States};
 use crate::wire::{Data, Outcome};
-use crate::workflow::{WorkflowDef, WorkflowFn, WorkflowMeta};
+use crate::workflow::{WorkflowDef, WorkflowFn};
 
 /// Where warnings go, as text.
 type Report = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// The task queue of everything that names no other.
-pub(crate) const DEFAULT_QUEUE: &str = "default";
 
 /// Where an application begins.
 #[derive(Debug)]
@@ -64,9 +65,9 @@ pub struct Builder<L = ()> {
     place: Place,
     clock: Arc<dyn Clock>,
     states: States,
-    registry: Registry,
-    /// Kind, name and place of every registration, to find two of one name.
-    names: Vec<(&'static str, &'static str, String)>,
+    queues: BTreeMap<QueueName, QueuePart>,
+    /// What holds on every queue: mocks, and the patience with workflows.
+    everywhere: Registry,
     settings: Settings,
     bus: Bus,
     report: Report,
@@ -77,7 +78,7 @@ pub struct Builder<L = ()> {
 impl<L> std::fmt::Debug for Builder<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder")
-            .field("registry", &self.registry)
+            .field("queues", &self.queues.keys())
             .finish_non_exhaustive()
     }
 }
@@ -88,8 +89,8 @@ impl Builder {
             place,
             clock: Arc::new(SystemClock),
             states: States::default(),
-            registry: Registry::default(),
-            names: Vec::new(),
+            queues: BTreeMap::from([(QueueName::new(DEFAULT_QUEUE), QueuePart::default())]),
+            everywhere: Registry::default(),
             settings: Settings::default(),
             bus: Bus::default(),
             report: Arc::new(print_report),
@@ -107,8 +108,8 @@ impl<L: 'static> Builder<L> {
             place: self.place,
             clock: self.clock,
             states: self.states,
-            registry: self.registry,
-            names: self.names,
+            queues: self.queues,
+            everywhere: self.everywhere,
             settings: self.settings,
             bus: self.bus,
             report: self.report,
@@ -118,19 +119,16 @@ impl<L: 'static> Builder<L> {
     }
 
     /// An `#[activity]` function that can run here.
-    pub fn activity<A, K, I>(mut self, activity: A) -> Self
+    pub fn activity<A, K, I>(self, activity: A) -> Self
     where
         A: ActivityFn<K>,
         A::Extractors: ProvidedBy<L, I>,
     {
-        let code = activity_code::<A::Meta>(self.states.clone());
-        let (file, line) = A::Meta::AT;
-        self.add_activity(activity.name(), format!("{file}:{line}"), code);
-        self
+        self.queue(DEFAULT_QUEUE, |queue| queue.activity(activity))
     }
 
     /// The code of a definition.
-    pub fn bind<I, O, E, F, W>(mut self, definition: ActivityDef<I, O, E>, code: F) -> Self
+    pub fn bind<I, O, E, F, W>(self, definition: ActivityDef<I, O, E>, code: F) -> Self
     where
         I: Data,
         O: Data,
@@ -138,26 +136,16 @@ impl<L: 'static> Builder<L> {
         F: Fn(ActivityCtx, I) -> W + Send + Sync + 'static,
         W: Future<Output = std::result::Result<O, E>> + Send + 'static,
     {
-        let name = crate::activity::Activity::name(&definition);
-        let code = closure_code(name, self.states.clone(), code);
-        self.add_activity(name, "a definition bound with .bind(..)".into(), code);
-        self
+        self.queue(DEFAULT_QUEUE, |queue| queue.bind(definition, code))
     }
 
     /// A `#[workflow]` that can run here.
-    pub fn workflow<W: WorkflowFn<K>, K>(mut self, workflow: W) -> Self {
-        let (file, line) = W::Meta::AT;
-        self.add_name("workflow", workflow.name(), format!("{file}:{line}"));
-        self.replace_workflow(workflow.name(), workflow_program::<W::Meta>());
-        self
+    pub fn workflow<W: WorkflowFn<K>, K>(self, workflow: W) -> Self {
+        self.queue(DEFAULT_QUEUE, |queue| queue.workflow(workflow))
     }
 
     /// The code of a workflow definition.
-    pub fn bind_workflow<I, O, E, F, R, W>(
-        mut self,
-        definition: WorkflowDef<I, O, E>,
-        main: F,
-    ) -> Self
+    pub fn bind_workflow<I, O, E, F, R, W>(self, definition: WorkflowDef<I, O, E>, main: F) -> Self
     where
         I: Data,
         O: Data,
@@ -166,13 +154,23 @@ impl<L: 'static> Builder<L> {
         F: Fn(Ctx, I) -> W + Send + Sync + 'static,
         W: Future<Output = R> + 'static,
     {
-        let name = crate::workflow::Workflow::name(&definition);
-        self.add_name(
-            "workflow",
-            name,
-            "a definition bound with .bind_workflow(..)".into(),
-        );
-        self.replace_workflow(name, closure_program(name, main));
+        self.queue(DEFAULT_QUEUE, |queue| queue.bind_workflow(definition, main))
+    }
+
+    /// A task queue beside `default`, with code, slots and settings of its own:
+    /// `.queue("gpu", |q| q.activity(render).slots(4))`. Said twice, both count.
+    pub fn queue(
+        mut self,
+        name: &str,
+        fill: impl FnOnce(QueueBuilder<L>) -> QueueBuilder<L>,
+    ) -> Self {
+        let name = QueueName::new(name);
+        let queue = QueueBuilder {
+            part: self.queues.remove(&name).unwrap_or_default(),
+            states: self.states.clone(),
+            list: PhantomData,
+        };
+        self.queues.insert(name, fill(queue).part);
         self
     }
 
@@ -209,7 +207,7 @@ impl<L: 'static> Builder<L> {
     /// Others have the setting `deadlock_timeout`.
     pub fn patience<W: WorkflowFn<K>, K>(mut self, workflow: W, limit: Duration) -> Self {
         let name = WorkflowType::new(workflow.name());
-        self.registry.patience.insert(name, limit);
+        self.everywhere.patience.insert(name, limit);
         self
     }
 
@@ -224,18 +222,16 @@ impl<L: 'static> Builder<L> {
         self
     }
 
-    /// Replaces the code of a workflow: for mocks.
+    /// Takes the place of a workflow on every queue: for mocks.
     pub(crate) fn replace_workflow(&mut self, name: &'static str, program: AnyProgram) {
-        self.registry
-            .workflows
-            .insert(WorkflowType::new(name), program);
+        let workflows = &mut self.everywhere.workflows;
+        workflows.insert(WorkflowType::new(name), program);
     }
 
-    /// Replaces the code of an activity: for mocks.
+    /// Takes the place of an activity on every queue: for mocks.
     pub(crate) fn replace_activity(&mut self, name: &'static str, code: ActivityCode) {
-        self.registry
-            .activities
-            .insert(ActivityType::new(name), code);
+        let activities = &mut self.everywhere.activities;
+        activities.insert(ActivityType::new(name), code);
     }
 
     /// Starts the application in the background and hands back its client. It stops in order
@@ -245,7 +241,9 @@ impl<L: 'static> Builder<L> {
     /// Two registrations of one name, or a store that cannot be opened; the error says why and
     /// what to do.
     pub async fn start(self) -> Result<App> {
-        self.check_names()?;
+        for (name, part) in &self.queues {
+            part.check_names(name)?;
+        }
         let runtime = tokio::runtime::Handle::current();
         let started = tokio::task::spawn_blocking(move || self.assemble(runtime)).await;
         started.map_err(|e| Error::msg(e.to_string()))?
@@ -264,29 +262,28 @@ impl<L: 'static> Builder<L> {
     }
 
     fn assemble(self, runtime: tokio::runtime::Handle) -> Result<App> {
+        let specs = Self::specs(self.queues, &self.everywhere, &self.settings)?;
         let store = self.place.open()?;
-        let capabilities = Capabilities {
-            workflows: self.registry.workflows.keys().cloned().collect(),
-            activities: self.registry.activities.keys().cloned().collect(),
-            queues: BTreeSet::from([QueueName::new(DEFAULT_QUEUE)]),
-        };
         let report = self.report;
         self.bus.listen(Severity::Warning, move |event| {
             report(&format!("{event} [{}]", event.code()));
         });
-        let worker = Worker::new(self.registry, self.settings, runtime, self.bus);
-        let queues = capabilities.queues.clone();
+        let shards = self.shards.unwrap_or_else(default_shards);
+        let threads = shards * (self.settings.spare_threads + 1);
+        let queues = Queues::new(specs, &self.bus);
+        let worker = Worker::new(queues, self.settings, runtime, self.bus);
         let setup = Setup {
             store,
             clock: self.clock.clone(),
             outlet: Arc::new(Door::new(&worker)),
-            capabilities,
-            shards: self.shards.unwrap_or_else(default_shards),
+            capabilities: capabilities(&worker, threads),
+            shards,
         };
         let service = Service::open(setup)?;
         let embedded = Arc::new(Embedded::new(service.clone()));
         worker.start(embedded.clone());
-        for queue in queues {
+        for queue in worker.queues().iter() {
+            let queue = queue.name.clone();
             worker.bus().emit(WorkerEvent::QueueRegistered { queue });
         }
         let clock = self.clock;
@@ -300,26 +297,40 @@ impl<L: 'static> Builder<L> {
         ))
     }
 
-    fn add_activity(&mut self, name: &'static str, at: String, code: ActivityCode) {
-        self.add_name("activity", name, at);
-        self.replace_activity(name, code);
+    /// Every task queue as it is to be served.
+    fn specs(
+        queues: BTreeMap<QueueName, QueuePart>,
+        everywhere: &Registry,
+        settings: &Settings,
+    ) -> Result<BTreeMap<QueueName, QueueSpec>> {
+        let specs = queues.into_iter().map(|(name, mut part)| {
+            let everywhere = everywhere.clone();
+            part.registry.workflows.extend(everywhere.workflows);
+            part.registry.activities.extend(everywhere.activities);
+            part.registry.patience.extend(everywhere.patience);
+            let spec = part.finish(&name, settings)?;
+            Ok((name, spec))
+        });
+        specs.collect()
     }
+}
 
-    fn add_name(&mut self, kind: &'static str, name: &'static str, at: String) {
-        self.names.push((kind, name, at));
-    }
-
-    fn check_names(&self) -> Result<()> {
-        for (index, (kind, name, at)) in self.names.iter().enumerate() {
-            let same = |(k, n, _): &&(&str, &str, String)| k == kind && n == name;
-            if let Some((_, _, first)) = self.names[..index].iter().find(same) {
-                return Err(Error::msg(format!(
-                    "two {kind} registrations are named {name:?}: {first} and {at}; rename one \
-                     with #[{kind}(name = \"..\")]"
-                )));
-            }
-        }
-        Ok(())
+/// What a worker can do, for the service it serves.
+fn capabilities(worker: &Worker, threads: usize) -> Capabilities {
+    let queues = worker.queues().iter().map(|queue| {
+        let served = Served {
+            workflows: queue.registry.workflows.keys().cloned().collect(),
+            activities: queue.registry.activities.keys().cloned().collect(),
+            slices: if queue.limits_slices(threads) {
+                SliceLimit::Slots
+            } else {
+                SliceLimit::Threads
+            },
+        };
+        (queue.name.clone(), served)
+    });
+    Capabilities {
+        queues: queues.collect(),
     }
 }
 

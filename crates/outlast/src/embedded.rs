@@ -9,11 +9,11 @@ use outlast_engine::Effect;
 use outlast_model::event::UpdateRequest;
 use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{
-    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, Query, StopReason,
+    ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, Permit, Query, SlotKind, StopReason,
     TaskAnswer, TaskToken,
 };
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{AnswerToken, Event, Failure, Payload, Refusal, RequestId, RunId};
+use outlast_model::{AnswerToken, Event, Failure, Payload, QueueName, Refusal, RequestId, RunId};
 use outlast_service::mail::Reply;
 use outlast_service::outlet::Outlet;
 use outlast_service::service::{self, Service};
@@ -89,15 +89,14 @@ impl Door {
 }
 
 impl Outlet for Door {
-    fn take_slot(&self, kind: AttemptKind) -> bool {
-        self.0
-            .upgrade()
-            .is_some_and(|worker| worker.take_slot(kind))
+    fn take_slot(&self, queue: &QueueName, kind: SlotKind) -> Permit {
+        let worker = self.0.upgrade();
+        worker.map_or(Permit::Full, |worker| worker.take_slot(queue, kind))
     }
 
-    fn return_slot(&self, kind: AttemptKind) {
+    fn return_slot(&self, queue: &QueueName, kind: SlotKind) {
         if let Some(worker) = self.0.upgrade() {
-            worker.return_slot(kind);
+            worker.return_slot(queue, kind);
         }
     }
 

@@ -47,6 +47,7 @@ mod outgoing;
 mod patch;
 mod promise;
 mod query;
+mod queue;
 mod scope;
 mod select;
 mod signal;
@@ -85,6 +86,7 @@ pub use observe::{Health, HealthReason, StateWatch};
 pub use on::{Answered, OnSignal, OnUpdate};
 pub use promise::{PromiseHandle, Settling};
 pub use query::{Asking, Query, query};
+pub use queue::QueueBuilder;
 pub use scope::Scope;
 pub use select::{DurableExt, Timeout};
 pub use signal::{Sent, Signal, signal};
@@ -102,7 +104,7 @@ pub use workflow::{Workflow, WorkflowDef, WorkflowFn, WorkflowState};
 
 pub use outlast_model as model;
 pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
-pub use outlast_model::task::StopReason;
+pub use outlast_model::task::{Permit, SlotKind, StopReason};
 pub use outlast_model::view::{Description, ListFilter, Summary};
 pub use outlast_model::{
     AnswerToken, CancelMode, ChildCancel, Headers, ParentClose, Payload, Refusal, RetryPolicy,
@@ -112,9 +114,10 @@ pub use outlast_runtime::HandlerEnd;
 #[cfg(feature = "sqlite")]
 pub use outlast_service::sqlite::OpenError;
 pub use outlast_worker::event;
+pub use outlast_worker::settings::SlotPolicy;
 pub use outlast_worker::standing::{Life, Standing};
 pub use outlast_worker::state::{SlotState, ThreadState, WorkerState};
-pub use outlast_worker::{Events, Settings, Severity, WorkerEvent};
+pub use outlast_worker::{Ask, Events, Settings, Severity, SlotSupplier, WorkerEvent};
 
 #[cfg(feature = "macros")]
 pub use outlast_macros::{Failure, activity, test, workflow};

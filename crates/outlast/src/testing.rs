@@ -19,6 +19,7 @@ use crate::builder::{Builder, Place};
 use crate::client::App;
 use crate::erase::{closure_code, closure_program, workflow_program};
 use crate::error::{Error, Result as AnyResult};
+use crate::queue::QueueBuilder;
 use crate::state::{ProvidedBy, States};
 use crate::workflow::{Workflow, WorkflowFn};
 
@@ -80,6 +81,14 @@ impl<L: 'static> TestEnv<L> {
     {
         Self {
             builder: self.builder.activity(activity),
+            ..self
+        }
+    }
+
+    /// A task queue beside `default`.
+    pub fn queue(self, name: &str, fill: impl FnOnce(QueueBuilder<L>) -> QueueBuilder<L>) -> Self {
+        Self {
+            builder: self.builder.queue(name, fill),
             ..self
         }
     }

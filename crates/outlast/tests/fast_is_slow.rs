@@ -20,7 +20,6 @@ use outlast_model::view::RunRef;
 use outlast_model::{EventKind, Failure, Headers, RunId, Timestamp, WorkflowId};
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
-use outlast_service::outlet::Outlet;
 use outlast_service::shard::{Driver, Turn};
 use outlast_service::store::Store;
 
@@ -230,7 +229,7 @@ impl Bench {
             _ => AttemptResult::Canceled(None),
         };
         self.world.remove(token);
-        self.process.ramp.return_slot(token.kind);
+        self.process.ramp.ended(token.kind);
         self.accept(Mail::Outcomes(vec![AttemptOutcome { token, result }]));
     }
 

@@ -637,6 +637,7 @@ fn task(activation: Activation, history: Option<Vec<Event>>, queries: Vec<Query>
         run_id: RUN,
         workflow_id: "w".into(),
         workflow_type: "flow".into(),
+        queue: "q".into(),
         activation,
         history,
         queries,

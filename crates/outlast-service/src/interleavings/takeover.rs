@@ -8,10 +8,11 @@ use std::sync::Arc;
 use outlast_engine::Effect;
 use outlast_model::job::Job;
 use outlast_model::start::{ConflictPolicy, ReusePolicy, SignalRequest, StartRequest};
-use outlast_model::task::{AttemptKind, Notes, TaskAnswer, WorkflowTask};
+use outlast_model::task::{Notes, Permit, SlotKind, TaskAnswer, WorkflowTask};
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
-    Command, EventKind, Headers, Payload, Record, Refusal, RunId, SignalName, Timestamp, record,
+    Command, EventKind, Headers, Payload, QueueName, Record, Refusal, RunId, SignalName, Timestamp,
+    record,
 };
 use shuttle::sync::mpsc::{Receiver, channel};
 use shuttle::thread::{self, JoinHandle};
@@ -20,7 +21,7 @@ use super::explore;
 use crate::clock::VirtualClock;
 use crate::mail::Reply;
 use crate::memory::MemoryStore;
-use crate::outlet::{Capabilities, Outlet};
+use crate::outlet::{Capabilities, Outlet, Served};
 use crate::service::{Next, Service, Setup};
 use crate::shard::Turn;
 use crate::store::Store;
@@ -28,17 +29,18 @@ use crate::store::Store;
 struct NoAttempts;
 
 impl Outlet for NoAttempts {
-    fn take_slot(&self, _: AttemptKind) -> bool {
-        false
+    fn take_slot(&self, _: &QueueName, _: SlotKind) -> Permit {
+        Permit::Full
     }
-    fn return_slot(&self, _: AttemptKind) {}
+    fn return_slot(&self, _: &QueueName, _: SlotKind) {}
     fn release(&self, _: Vec<Effect>) {}
 }
 
 fn service(store: &MemoryStore) -> Arc<Service> {
+    let mut served = Served::default();
+    served.workflows.insert("flow".into());
     let mut capabilities = Capabilities::default();
-    capabilities.workflows.insert("flow".into());
-    capabilities.queues.insert("q".into());
+    capabilities.queues.insert("q".into(), served);
     Service::open(Setup {
         store: Arc::new(store.clone()),
         clock: Arc::new(VirtualClock::new(Timestamp(1))),

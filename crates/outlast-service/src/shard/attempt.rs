@@ -1,11 +1,9 @@
 //! Attempts and slots: an attempt that may start gets a slot in the commit that makes it
 //! possible, or waits for one.
 
-use std::collections::VecDeque;
-
 use outlast_engine::{Effect, Input, Run};
-use outlast_model::task::{AttemptKind, RunNo};
-use outlast_model::{Record, Seq, Timestamp};
+use outlast_model::task::{AttemptKind, Permit, RunNo, SlotKind};
+use outlast_model::{Priority, QueueName, Record, Seq, Timestamp};
 
 use super::Shard;
 use crate::entry::Entry;
@@ -27,12 +25,15 @@ impl Shard {
                 // Its code comes with the instance; see `hand_out_steps`.
                 continue;
             }
-            let is_first = self.queue_of(kind).is_empty() && !self.is_draining;
-            if is_first && self.parts.outlet.take_slot(kind) {
-                self.hand_out_one(entry, kind, seq, now);
+            let queue = queue_of(run, kind, seq).clone();
+            let is_first = !self.waiting.has(&queue, kind.into()) && !self.is_draining;
+            if is_first && self.takes_slot(&queue, kind, now) {
+                self.hand_out_one(entry, &queue, (kind, seq), now);
             } else {
                 entry.waiting_attempts += 1;
-                self.queue_of(kind).push_back((entry.row.no, seq));
+                let priority = Priority::default();
+                let item = (entry.row.no, seq);
+                self.waiting.push((queue, kind.into()), priority, item);
             }
         }
     }
@@ -54,32 +55,48 @@ impl Shard {
         self.hand_out_ready(entry, now);
     }
 
-    /// Slots became free: those who wait get them, first come first served.
+    /// Slots became free: in each line those who are first get them.
     pub(super) fn feed_slots(&mut self, now: Timestamp) {
-        if self.is_draining {
+        if self.is_draining || self.waiting.is_empty() {
             return;
         }
-        for kind in [AttemptKind::Activity, AttemptKind::Step] {
-            while let Some((no, seq)) = self.queue_of(kind).front().copied() {
+        for line in self.waiting.lines() {
+            let kind = match line.1 {
+                SlotKind::Activity => AttemptKind::Activity,
+                SlotKind::Step => AttemptKind::Step,
+                SlotKind::Workflow => continue,
+            };
+            while let Some((no, seq)) = self.waiting.first(&line).copied() {
                 let is_wanted = self.wants_slot(no, kind, seq);
-                if is_wanted && !self.parts.outlet.take_slot(kind) {
+                if is_wanted && !self.takes_slot(&line.0, kind, now) {
                     break;
                 }
-                self.queue_of(kind).pop_front();
-                self.fed(no, is_wanted.then_some((kind, seq)), now);
+                self.waiting.pop(&line);
+                self.fed(no, is_wanted.then_some((&line.0, kind, seq)), now);
+            }
+        }
+    }
+
+    fn takes_slot(&mut self, queue: &QueueName, kind: AttemptKind, now: Timestamp) -> bool {
+        match self.parts.outlet.take_slot(queue, kind.into()) {
+            Permit::Taken => true,
+            Permit::Full => false,
+            Permit::Later(pause) => {
+                self.ask_again(pause, now);
+                false
             }
         }
     }
 
     /// One that waited leaves the queue, with a slot or because it is gone.
-    fn fed(&mut self, no: RunNo, slot: Option<(AttemptKind, Seq)>, now: Timestamp) {
+    fn fed(&mut self, no: RunNo, slot: Option<(&QueueName, AttemptKind, Seq)>, now: Timestamp) {
         let Some(mut entry) = self.runs.remove(&no) else {
             return;
         };
         entry.waiting_attempts = entry.waiting_attempts.saturating_sub(1);
-        if let Some((kind, seq)) = slot {
+        if let Some((queue, kind, seq)) = slot {
             let is_alone = entry.decision.records.is_empty() && entry.slice.is_none();
-            self.hand_out_one(&mut entry, kind, seq, now);
+            self.hand_out_one(&mut entry, queue, (kind, seq), now);
             if is_alone {
                 self.seal_hand_out(&mut entry, kind, seq, now);
             }
@@ -95,7 +112,13 @@ impl Shard {
         })
     }
 
-    fn hand_out_one(&mut self, entry: &mut Entry, kind: AttemptKind, seq: Seq, now: Timestamp) {
+    fn hand_out_one(
+        &mut self,
+        entry: &mut Entry,
+        queue: &QueueName,
+        (kind, seq): (AttemptKind, Seq),
+        now: Timestamp,
+    ) {
         let incarnation = self.parts.incarnation;
         let before = entry.decision.effects.len();
         self.apply_input(
@@ -112,7 +135,7 @@ impl Shard {
             points::pass("attempt.handed-out");
             self.attempts_out += 1;
         } else {
-            self.parts.outlet.return_slot(kind);
+            self.parts.outlet.return_slot(queue, kind.into());
         }
     }
 
@@ -137,12 +160,14 @@ impl Shard {
         let wake = entry.run.as_ref().and_then(Run::wake);
         self.arm(entry, wake);
     }
+}
 
-    fn queue_of(&mut self, kind: AttemptKind) -> &mut VecDeque<(RunNo, Seq)> {
-        match kind {
-            AttemptKind::Activity => &mut self.waiting[0],
-            AttemptKind::Step => &mut self.waiting[1],
-        }
+/// The task queue whose slot an attempt needs.
+fn queue_of(run: &Run, kind: AttemptKind, seq: Seq) -> &QueueName {
+    let own = &run.started().queue;
+    match kind {
+        AttemptKind::Activity => run.activity(seq).map_or(own, |a| &a.scheduled.queue),
+        AttemptKind::Step => own,
     }
 }
 

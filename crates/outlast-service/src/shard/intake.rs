@@ -121,8 +121,8 @@ impl Shard {
     /// Whether its queue is served here, and nobody here has its type.
     pub(super) fn has_no_code_for(&self, request: &StartRequest) -> bool {
         let capabilities = &self.parts.capabilities;
-        capabilities.queues.contains(&request.queue)
-            && !capabilities.workflows.contains(&request.workflow_type)
+        capabilities.serves(&request.queue)
+            && !capabilities.has_workflow(&request.queue, &request.workflow_type)
     }
 
     /// The newest run of the id. Ended ones are looked up only if the answer could depend on it.
@@ -403,11 +403,9 @@ impl Shard {
         match kind {
             AttemptKind::Step => true,
             AttemptKind::Activity => run.activity(seq).is_some_and(|activity| {
+                let scheduled = &activity.scheduled;
                 let capabilities = &self.parts.capabilities;
-                capabilities.queues.contains(&activity.scheduled.queue)
-                    && capabilities
-                        .activities
-                        .contains(&activity.scheduled.activity_type)
+                capabilities.has_activity(&scheduled.queue, &scheduled.activity_type)
             }),
         }
     }

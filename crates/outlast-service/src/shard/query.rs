@@ -104,12 +104,8 @@ impl Shard {
             return None;
         }
         while let Some((row, question)) = self.closed_queries.waiting.pop_front() {
-            if !self
-                .parts
-                .capabilities
-                .workflows
-                .contains(&row.workflow_type)
-            {
+            let capabilities = &self.parts.capabilities;
+            if !capabilities.has_workflow(&row.queue, &row.workflow_type) {
                 let name = row.workflow_type.as_str().to_owned();
                 let kind = "workflow";
                 (question.reply)(Err(Refusal::NotRegistered { kind, name }));
@@ -132,6 +128,7 @@ impl Shard {
                 run_id: row.run_id,
                 workflow_id: row.workflow_id.clone(),
                 workflow_type: row.workflow_type.clone(),
+                queue: row.queue.clone(),
                 activation: nothing_new(now, row.state.events),
                 history: Some(history),
                 queries: vec![question.query.clone()],

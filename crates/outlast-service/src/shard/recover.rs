@@ -12,6 +12,7 @@ use crate::batch::Batch;
 use crate::entry::{Arming, Entry, Slice};
 use crate::points;
 use crate::store::Boot;
+use crate::waiting::Waiting;
 
 impl Shard {
     /// Once for each run and process: attempts of other processes are lost, blocks are tried
@@ -119,6 +120,7 @@ impl Shard {
     /// A slice of this run ended, whichever way.
     pub(super) fn slice_is_over(&mut self, entry: &mut Entry) {
         entry.arming = Arming::Unneeded;
+        self.give_slice_slot(entry);
         self.is_no_suspect(entry.row.no);
     }
 
@@ -163,7 +165,8 @@ impl Shard {
         self.by_run_id.clear();
         self.ready.clear();
         self.wakes.clear();
-        self.waiting = Default::default();
+        self.waiting = Waiting::default();
+        self.none_starve();
         self.closing.clear();
         self.leaving.clear();
         self.deferred.clear();
@@ -199,12 +202,13 @@ impl Shard {
 
     fn abandon(
         &mut self,
-        entry: Entry,
+        mut entry: Entry,
         refusal: &Refusal,
     ) -> (
         Option<Slice>,
         Vec<crate::mail::Reply<outlast_model::view::RunOutcome>>,
     ) {
+        self.give_slice_slot(&mut entry);
         for letter in entry.mailbox {
             letter.from.refuse(refusal);
         }

@@ -168,12 +168,12 @@ impl Shard {
     fn drop_decision(&mut self, entry: &mut Entry) {
         let decision = std::mem::take(&mut entry.decision);
         for effect in decision.effects {
-            let kind = match effect {
-                Effect::StartActivity(task) => task.token.kind,
-                Effect::StartStep(task) => task.token.kind,
+            let (queue, kind) = match effect {
+                Effect::StartActivity(task) => (task.queue, task.token.kind),
+                Effect::StartStep(task) => (task.queue, task.token.kind),
                 Effect::Stop(..) | Effect::Closed(_) | Effect::Update(..) => continue,
             };
-            self.parts.outlet.return_slot(kind);
+            self.parts.outlet.return_slot(&queue, kind.into());
             self.attempts_out = self.attempts_out.saturating_sub(1);
         }
         entry.run = None;

@@ -56,7 +56,11 @@ impl Shard {
             return None;
         }
         if is_task && !needs_history && entry.arming == Arming::Unneeded {
-            return self.hand_out(entry, Path::Fast, None, now);
+            if self.takes_slice_slot(entry, now) {
+                return self.hand_out(entry, Path::Fast, None, now);
+            }
+            self.starve(entry, now);
+            return None;
         }
         // The slow path: what was decided is committed and acknowledged on its own, and the code
         // is brought back from what is durable.
@@ -66,9 +70,13 @@ impl Shard {
             self.deferred.push((entry.row.state.head, entry.row.no));
             return None;
         }
+        if !self.takes_slice_slot(entry, now) {
+            return None;
+        }
         let history = match self.history(entry, needs_history, store) {
             Ok(history) => history,
             Err(error) => {
+                self.give_slice_slot(entry);
                 self.unread(entry, &error, now);
                 return None;
             }
@@ -103,11 +111,9 @@ impl Shard {
     }
 
     pub(super) fn has_type(&self, run: &Run) -> bool {
+        let started = run.started();
         let capabilities = &self.parts.capabilities;
-        capabilities.queues.contains(&run.started().queue)
-            && capabilities
-                .workflows
-                .contains(&run.started().workflow_type)
+        capabilities.has_workflow(&started.queue, &started.workflow_type)
     }
 
     fn history(
@@ -158,6 +164,7 @@ impl Shard {
             run_id: entry.row.run_id,
             workflow_id: entry.row.workflow_id.clone(),
             workflow_type: entry.row.workflow_type.clone(),
+            queue: entry.row.queue.clone(),
             activation: Activation {
                 now: started,
                 is_replaying: false,

@@ -67,7 +67,7 @@ impl Shard {
         // they are about a state that has settled.
         let is_at_rest = entry.run.as_ref().is_some_and(|run| !wants_task(run, now));
         let is_asked = entry.patient > 0 && !entry.queries.is_empty() && !self.is_draining;
-        if is_asked && entry.is_cached && is_at_rest {
+        if is_asked && entry.is_cached && is_at_rest && self.takes_slice_slot(entry, now) {
             return self.ask(entry, None, now);
         }
         // Code that waited for the disk runs before new mail moves the disk out of its reach

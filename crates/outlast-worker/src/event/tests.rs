@@ -63,7 +63,8 @@ pub(crate) fn all() -> Vec<WorkerEvent> {
         },
         WorkerEvent::Evicted {
             run_id: run.run_id,
-            cause: EvictCause::CacheFull,
+            queue: "orders".into(),
+            cause: EvictCause::Runs,
         },
         WorkerEvent::SlotsExhausted {
             queue,

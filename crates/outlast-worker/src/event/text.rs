@@ -114,7 +114,11 @@ impl WorkerEvent {
                 cause,
                 failure,
             } => cannot_go_on(run, *cause, failure),
-            Self::Evicted { run_id, cause } => format!("run {run_id} left memory: {cause}"),
+            Self::Evicted {
+                run_id,
+                queue,
+                cause,
+            } => format!("run {run_id} of queue {queue} left memory: {cause}"),
             Self::SlotsExhausted { queue, kind } => {
                 format!("queue {queue}: all {kind} slots are taken")
             }
@@ -250,9 +254,13 @@ impl Display for StopPhase {
 impl Display for EvictCause {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::CacheFull => "the cache is full",
+            Self::Runs => "its queue keeps no more runs",
+            Self::Bytes => "its queue keeps no more history",
+            Self::Closed => "it has ended",
             Self::Asked => "the backend asked for it",
             Self::Failed => "its task failed",
+            Self::Stuck => "its code was given up as stuck",
+            Self::Thread => "its thread leaves",
         })
     }
 }

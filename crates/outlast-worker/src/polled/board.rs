@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use outlast_model::event::TaskFailedCause;
 use outlast_model::task::{Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask};
-use outlast_model::{Epoch, Failure, Job, RunId, Timestamp, WorkflowId, WorkflowType};
+use outlast_model::{Epoch, Failure, Job, QueueName, RunId, Timestamp, WorkflowId, WorkflowType};
 
 use super::order::{Answer, Order, completion, given_back, lost, nothing_new};
 use super::run::{Input, State, Step};
@@ -27,6 +27,7 @@ pub(super) enum Found {
 
 /// All runs of a queue.
 pub(super) struct Board {
+    queue: QueueName,
     lanes: Vec<LaneState>,
     runs: BTreeMap<RunId, Run>,
     /// Tasks with a thread, by turn.
@@ -59,9 +60,10 @@ struct Run {
 }
 
 impl Board {
-    pub(super) fn new(lanes: usize) -> Self {
+    pub(super) fn new(queue: QueueName, lanes: usize) -> Self {
         let lanes = (0..lanes.max(1)).map(|_| LaneState::default()).collect();
         Self {
+            queue,
             lanes,
             runs: BTreeMap::new(),
             out: BTreeMap::new(),
@@ -226,6 +228,7 @@ impl Board {
             run_id,
             workflow_id,
             workflow_type,
+            queue: self.queue.clone(),
             activation,
             history: None,
             queries,

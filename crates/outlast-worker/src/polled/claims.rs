@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use outlast_model::QueueName;
 use outlast_model::task::{AttemptKind, AttemptToken, RunNo, StopReason};
 
 use crate::dispatch::Dispatch;
@@ -81,6 +82,7 @@ impl Claims {
     /// Those that find a slot, in their order.
     pub(super) fn begin(
         &mut self,
+        queue: &QueueName,
         mut take_slot: impl FnMut(AttemptKind) -> bool,
     ) -> Vec<Dispatch> {
         let mut begun = Vec::new();
@@ -88,8 +90,14 @@ impl Claims {
         for mut attempt in self.waiting.drain(..) {
             if take_slot(token_mut(&mut attempt).kind) {
                 begun.push(match attempt {
-                    PolledAttempt::Activity(task) => Dispatch::Activity(task),
-                    PolledAttempt::Step(task) => Dispatch::Step(task),
+                    PolledAttempt::Activity(mut task) => {
+                        task.queue = queue.clone();
+                        Dispatch::Activity(task)
+                    }
+                    PolledAttempt::Step(mut task) => {
+                        task.queue = queue.clone();
+                        Dispatch::Step(task)
+                    }
                 });
             } else {
                 left.push_back(attempt);

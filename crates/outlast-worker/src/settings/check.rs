@@ -1,7 +1,7 @@
 //! What must hold for settings to make sense, each rule once. Checked when an application starts,
 //! wherever the values came from.
 
-use super::Settings;
+use super::{Settings, SlotPolicy};
 
 /// A setting whose value cannot work, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,24 @@ pub fn check(settings: &Settings) -> Vec<Invalid> {
             s.step_slots == 0,
             "worker.step_slots",
             "no step would ever run",
+            "give it at least 1",
+        ),
+        (
+            s.slots == SlotPolicy::Resource && s.slots_least == 0,
+            "worker.slots_least",
+            "nothing would run on a machine that others keep busy",
+            "give it at least 1",
+        ),
+        (
+            s.workflow_pollers == 0,
+            "worker.workflow_pollers",
+            "nobody would ask a polled backend for workflow tasks",
+            "give it at least 1",
+        ),
+        (
+            s.activity_pollers == 0,
+            "worker.activity_pollers",
+            "nobody would ask a polled backend for activities",
             "give it at least 1",
         ),
         (

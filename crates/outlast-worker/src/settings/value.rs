@@ -15,6 +15,8 @@ pub enum Unit {
     Share,
     /// Yes or no.
     Flag,
+    /// A way to supply slots.
+    Policy,
 }
 
 impl Unit {
@@ -26,6 +28,7 @@ impl Unit {
             Self::Time => "a number with ms, s, m, h or d, as 10s",
             Self::Share => "a number from 0 to 1, as 0.8",
             Self::Flag => "true or false",
+            Self::Policy => "fixed or resource",
         }
     }
 
@@ -37,6 +40,7 @@ impl Unit {
             Self::Time => "time",
             Self::Share => "share",
             Self::Flag => "flag",
+            Self::Policy => "policy",
         }
     }
 }
@@ -112,6 +116,33 @@ impl Value for f64 {
     }
 }
 
+/// How slots are supplied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlotPolicy {
+    /// A fixed number.
+    #[default]
+    Fixed,
+    /// As many as memory and processor can take.
+    Resource,
+}
+
+impl Value for SlotPolicy {
+    const UNIT: Unit = Unit::Policy;
+
+    fn show(&self) -> String {
+        match self {
+            Self::Fixed => "fixed".into(),
+            Self::Resource => "resource".into(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Fixed, Self::Resource]
+            .into_iter()
+            .find(|policy| policy.show() == text)
+    }
+}
+
 /// Largest first: a value is shown in the largest unit that divides it.
 const BYTES: [(&str, u64); 4] = [
     ("GiB", 1 << 30),
@@ -159,7 +190,7 @@ impl Value for Duration {
 fn show(value: u64, units: &[(&str, u64)], of_zero: &str) -> String {
     let fitting = units
         .iter()
-        .find(|(_, size)| value >= *size && value % size == 0);
+        .find(|(_, size)| value >= *size && value.is_multiple_of(*size));
     match fitting {
         Some((unit, size)) => format!("{}{unit}", value / size),
         None => format!("{value}{of_zero}"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use outlast_model::event::TaskFailedCause;
 use outlast_model::options::ActivityOptions;
 use outlast_model::task::{AttemptKind, AttemptResult, Query, StopReason};
-use outlast_model::{Headers, Payload, RunId};
+use outlast_model::{Headers, Payload, QueueName, RunId};
 use outlast_runtime::{Context, MainFuture, MainOutcome};
 use outlast_worker::handle::{PollError, PolledQuery};
 use outlast_worker::polled::AttemptHost;
@@ -317,12 +317,12 @@ struct Panicky {
 }
 
 impl AttemptHost for Panicky {
-    fn take_slot(&self, kind: AttemptKind) -> bool {
-        self.worker.take_slot(kind)
+    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> bool {
+        AttemptHost::take_slot(&*self.worker, queue, kind)
     }
 
-    fn return_slot(&self, kind: AttemptKind) {
-        self.worker.return_slot(kind);
+    fn return_slot(&self, queue: &QueueName, kind: AttemptKind) {
+        AttemptHost::return_slot(&*self.worker, queue, kind);
     }
 
     fn dispatch(&self, work: Vec<Dispatch>) {

@@ -11,7 +11,7 @@ use outlast_model::{Failure, Payload};
 use outlast_runtime::{Context, MainFuture, MainOutcome, Program};
 use outlast_worker::owner::Owner;
 use outlast_worker::polled::{AttemptHost, PolledPort};
-use outlast_worker::{ActivityCode, Body, Bus, Registry, Settings, Worker};
+use outlast_worker::{ActivityCode, Body, Bus, Queues, Registry, Settings, Worker};
 
 use crate::crew::{Told, owner, queue};
 use crate::fake::{Fake, World, options};
@@ -82,7 +82,8 @@ impl Served {
         let runtime = tokio::runtime::Handle::current();
         let port = PolledPort::register(owner.clone(), options("q"), 2, runtime.clone());
         let port = Arc::new(port.await.expect("it opens"));
-        let worker = Worker::new(registry, settings, runtime, Bus::default());
+        let queues = Queues::single("q".into(), registry, settings.clone());
+        let worker = Worker::new(queues, settings, runtime, Bus::default());
         worker.start(port.clone());
         Self {
             fake,

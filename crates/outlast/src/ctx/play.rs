@@ -86,6 +86,7 @@ impl Play {
             run_id: RunId(7),
             workflow_id: WorkflowId::new("order-42"),
             workflow_type: WorkflowType::new("test"),
+            queue: QueueName::new("default"),
             activation: Activation {
                 now: Timestamp(1_000_000),
                 is_replaying: false,

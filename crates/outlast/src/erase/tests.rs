@@ -53,6 +53,7 @@ fn attempt(input: impl Serialize) -> (AttemptCtx, Payload) {
         run_id: RunId(7),
         workflow_id: WorkflowId::new("order-42"),
         activity_type: ActivityType::new("any"),
+        queue: "default".into(),
         input: input.clone(),
         heartbeat_details: None,
         scheduled: Timestamp(0),

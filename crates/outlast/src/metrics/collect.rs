@@ -62,8 +62,11 @@ impl Metrics {
         self.level(name::stuck_runs, &[], state.standing.stuck.len());
         self.level(name::zombies, &[], state.standing.zombies().len());
         for slots in &state.slots {
-            self.level(name::slots, &[slots.kind], slots.slots);
-            self.level(name::slots_used, &[slots.kind], slots.used);
+            let labels = [slots.queue.as_str(), slots.kind];
+            if let Some(most) = slots.slots {
+                self.level(name::slots, &labels, most);
+            }
+            self.level(name::slots_used, &labels, slots.used);
         }
         for (event, count) in state.standing.counts() {
             self.number_of(name::worker_events_total, &[event], *count);

@@ -84,8 +84,8 @@ table! {
     schedule_to_start_seconds: Histogram Seconds [] "From asking for an activity to its first attempt";
     attempts_running: Gauge Count [] "Attempts that run";
     attempts_waiting: Gauge Count [] "Attempts that wait for a slot";
-    slots: Gauge Count [kind] "Slots there are";
-    slots_used: Gauge Count [kind] "Slots in use";
+    slots: Gauge Count [queue kind] "Slots there are";
+    slots_used: Gauge Count [queue kind] "Slots in use";
     heartbeats_total: Counter Count [] "Reports of running attempts, after throttling";
     commits_total: Counter Count [] "Commits that are durable";
     commit_groups_total: Counter Count [] "Groups of commits, each with one sync";

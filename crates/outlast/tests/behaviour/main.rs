@@ -12,6 +12,7 @@ mod ids;
 mod lifecycle;
 mod messages;
 mod promises;
+mod queues;
 mod race;
 mod shards;
 mod signals;

@@ -97,7 +97,16 @@ fn a_run_on_a_queue_served_elsewhere_is_accepted() {
             .queue("gpu")
             .await
             .expect("it is kept");
-        assert!(run.describe().await.expect("it is there").trouble.is_none());
+        let found = until(&run, |d| d.trouble.is_some()).await;
+        let trouble = found.trouble.expect("it waits").failure.to_string();
+        assert!(
+            trouble.contains("no worker here serves task queue gpu"),
+            "{trouble}"
+        );
+        assert!(
+            trouble.contains(".queue(\"gpu\", |q| q.workflow(elsewhere))"),
+            "{trouble}"
+        );
     });
 }
 

@@ -16,9 +16,10 @@ use outlast_model::{Command, Event, Headers, Record, RunId, Timestamp, WorkflowT
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
 use outlast_service::memory::MemoryStore;
-use outlast_service::outlet::Capabilities;
+use outlast_service::outlet::{Capabilities, Served};
 use outlast_service::shard::{Driver, Numbers, Parts, Shard, Turn};
 use outlast_service::store::Store;
+use outlast_worker::queue::Queues;
 use outlast_worker::registry::Registry;
 use outlast_worker::settings::Settings;
 use outlast_worker::slices::Slices;
@@ -366,10 +367,13 @@ fn history(store: &MemoryStore, no: RunNo) -> Vec<Event> {
 }
 
 fn capabilities() -> Capabilities {
-    Capabilities {
+    let served = Served {
         workflows: BTreeSet::from([WorkflowType::from(FLOW)]),
         activities: BTreeSet::from(["usual".into(), "undo".into()]),
-        queues: BTreeSet::from([QUEUE.into()]),
+        ..Served::default()
+    };
+    Capabilities {
+        queues: BTreeMap::from([(QUEUE.into(), served)]),
     }
 }
 
@@ -385,8 +389,7 @@ fn slices(wrong: &Arc<Mutex<Option<String>>>) -> Slices {
     };
     let woken = wrong.clone();
     Slices::new(
-        Arc::new(registry),
-        &settings,
+        Arc::new(Queues::single(QUEUE.into(), registry, settings)),
         Arc::new(move |run| {
             let text = format!("a foreign wake of {run}");
             woken.lock().expect("one thread").get_or_insert(text);

@@ -12,11 +12,11 @@ use outlast_model::post::{Post, PostBody, PostNo};
 use outlast_model::promise::Settlement;
 use outlast_model::start::UpdateStage;
 use outlast_model::task::{
-    AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, PROMISE_SIGNAL, Query, builtin_query,
-    promise_request,
+    AttemptOutcome, AttemptResult, AttemptToken, PROMISE_SIGNAL, Permit, Query, SlotKind,
+    builtin_query, promise_request,
 };
 use outlast_model::view::{RunOutcome, RunRef};
-use outlast_model::{Failure, Headers, Payload, PromiseId, Seq, UpdateId};
+use outlast_model::{Failure, Headers, Payload, PromiseId, QueueName, Seq, UpdateId};
 use outlast_service::mail::Mail;
 use outlast_service::outlet::Outlet;
 
@@ -32,11 +32,11 @@ pub struct Ramp {
 }
 
 impl Outlet for Ramp {
-    fn take_slot(&self, _: AttemptKind) -> bool {
-        true
+    fn take_slot(&self, _: &QueueName, _: SlotKind) -> Permit {
+        Permit::Taken
     }
 
-    fn return_slot(&self, _: AttemptKind) {}
+    fn return_slot(&self, _: &QueueName, _: SlotKind) {}
 
     fn release(&self, effects: Vec<Effect>) {
         let mut running = self.running.lock().expect("one thread");

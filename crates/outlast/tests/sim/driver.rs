@@ -228,8 +228,7 @@ impl Simulation {
     pub fn end_attempt(&mut self, attempt: Running, result: AttemptResult) {
         self.world.remove(attempt.token);
         if attempt.life == self.process.life {
-            use outlast_service::outlet::Outlet;
-            self.process.ramp.return_slot(attempt.token.kind);
+            self.process.ramp.ended(attempt.token.kind);
         } else {
             self.desk.hit("attempt.reported-by-the-dead");
         }

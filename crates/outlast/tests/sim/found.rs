@@ -14,7 +14,6 @@ use outlast_model::{
 };
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
-use outlast_service::outlet::Outlet;
 use outlast_service::shard::{Driver, Turn};
 use outlast_service::store::Store;
 
@@ -187,7 +186,7 @@ impl Story {
         for running in self.world.running() {
             let token = running.token;
             self.world.remove(token);
-            self.process.ramp.return_slot(token.kind);
+            self.process.ramp.ended(token.kind);
             let result = AttemptResult::Completed(Payload::null());
             self.accept(Mail::Outcomes(vec![AttemptOutcome { token, result }]));
         }
@@ -408,7 +407,7 @@ fn a_store_that_fails_gives_all_slots_back() {
     story.settle();
     let running = story.world.running().remove(0);
     story.world.remove(running.token);
-    story.process.ramp.return_slot(running.token.kind);
+    story.process.ramp.ended(running.token.kind);
     let result = AttemptResult::Failed(outlast_model::Failure::panic("no"));
     let token = running.token;
     story.accept(Mail::Outcomes(vec![AttemptOutcome { token, result }]));

@@ -1,7 +1,7 @@
 //! One life of a process: a shard, the instances of its engine thread, and the batches on their
 //! way to the disk. A crash is to drop it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use outlast_model::id::Incarnation;
@@ -10,9 +10,10 @@ use outlast_model::{Timestamp, WorkflowType};
 use outlast_service::batch::Batch;
 use outlast_service::faulty::FaultyStore;
 use outlast_service::memory::MemoryStore;
-use outlast_service::outlet::Capabilities;
+use outlast_service::outlet::{Capabilities, Served};
 use outlast_service::shard::{Numbers, Parts, Shard};
 use outlast_service::store::Store;
+use outlast_worker::queue::Queues;
 use outlast_worker::registry::Registry;
 use outlast_worker::settings::Settings;
 use outlast_worker::slices::Slices;
@@ -54,16 +55,17 @@ impl Shape {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let mut all = Capabilities::default();
-        all.queues.insert(QUEUE.into());
-        all.activities.insert("usual".into());
+        let mut served = Served::default();
+        served.activities.insert("usual".into());
         if self.has_rare {
-            all.activities.insert("rare".into());
+            served.activities.insert("rare".into());
         }
         if self.has_flow {
-            all.workflows.insert(FLOW.into());
+            served.workflows.insert(FLOW.into());
         }
-        all
+        Capabilities {
+            queues: BTreeMap::from([(QUEUE.into(), served)]),
+        }
     }
 }
 
@@ -167,8 +169,7 @@ fn slices(cached_runs: usize) -> Slices {
         ..Settings::default()
     };
     Slices::new(
-        Arc::new(registry),
-        &settings,
+        Arc::new(Queues::single(QUEUE.into(), registry, settings)),
         Arc::new(|_| {}),
         outlast_worker::Bus::default(),
     )

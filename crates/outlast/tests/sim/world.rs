@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlast_engine::Effect;
 use outlast_model::id::{Attempt, Seq};
-use outlast_model::task::{ActivityTask, AttemptKind, AttemptToken, RunNo, StopReason};
-use outlast_model::{EventKind, Fact, Record, RunId};
+use outlast_model::task::{
+    ActivityTask, AttemptKind, AttemptToken, Permit, RunNo, SlotKind, StopReason,
+};
+use outlast_model::{EventKind, Fact, QueueName, Record, RunId};
 use outlast_service::outlet::Outlet;
 
 use super::disk::{Disk, event, fact};
@@ -222,17 +224,23 @@ impl Ramp {
         (slots.activities, slots.steps)
     }
 
-    fn with<R>(&self, kind: AttemptKind, change: impl FnOnce(&mut u64) -> R) -> R {
+    /// An attempt has ended: its slot is free.
+    pub fn ended(&self, kind: AttemptKind) {
+        self.with(kind.into(), |free| *free += 1);
+    }
+
+    fn with<R>(&self, kind: SlotKind, change: impl FnOnce(&mut u64) -> R) -> R {
         let mut slots = self.slots.lock().expect("one thread");
         change(match kind {
-            AttemptKind::Activity => &mut slots.activities,
-            AttemptKind::Step => &mut slots.steps,
+            SlotKind::Activity => &mut slots.activities,
+            SlotKind::Step => &mut slots.steps,
+            SlotKind::Workflow => panic!("slices are not counted here"),
         })
     }
 }
 
 impl Outlet for Ramp {
-    fn take_slot(&self, kind: AttemptKind) -> bool {
+    fn take_slot(&self, _: &QueueName, kind: SlotKind) -> Permit {
         let is_free = self.with(kind, |free| match free.checked_sub(1) {
             Some(rest) => {
                 *free = rest;
@@ -243,10 +251,10 @@ impl Outlet for Ramp {
         if !is_free {
             self.world.desk.hit("slot.none-free");
         }
-        is_free
+        if is_free { Permit::Taken } else { Permit::Full }
     }
 
-    fn return_slot(&self, kind: AttemptKind) {
+    fn return_slot(&self, _: &QueueName, kind: SlotKind) {
         self.with(kind, |free| *free += 1);
     }
 

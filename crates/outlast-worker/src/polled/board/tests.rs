@@ -61,7 +61,7 @@ struct Table {
 impl Table {
     fn new() -> Self {
         Self {
-            board: Board::new(2),
+            board: Board::new("q".into(), 2),
             orders: Vec::new(),
         }
     }
@@ -258,7 +258,7 @@ fn a_run_is_forgotten_when_the_backend_has_it_evicted() {
 
 #[test]
 fn a_run_stays_with_its_lane_and_both_lanes_are_used() {
-    let board = Board::new(2);
+    let board = Board::new("q".into(), 2);
     let lanes: Vec<usize> = (0..100).map(|n| board.lane_of(RunId::v7(7, n))).collect();
     let again: Vec<usize> = (0..100).map(|n| board.lane_of(RunId::v7(7, n))).collect();
     assert_eq!(lanes, again);

@@ -456,6 +456,7 @@ impl Attempt {
                 run_id: self.run_id,
                 workflow_id: format!("w-{}", self.run_id).as_str().into(),
                 activity_type: self.name.as_str().into(),
+                queue: "of the port".into(),
                 input: Payload::null(),
                 heartbeat_details: None,
                 scheduled: Timestamp::default(),
@@ -467,6 +468,7 @@ impl Attempt {
                 token,
                 run_id: self.run_id,
                 name: self.name.as_str().into(),
+                queue: "of the port".into(),
             }),
         }
     }
