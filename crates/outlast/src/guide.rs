@@ -23,6 +23,7 @@ pages! {
     Queries: "../../../docs/guide/queries.md"
     Signals: "../../../docs/guide/signals.md"
     StatefulWorkflows: "../../../docs/guide/stateful-workflows.md"
+    Stopping: "../../../docs/guide/stopping.md"
     StructuredConcurrency: "../../../docs/guide/structured-concurrency.md"
     Testing: "../../../docs/guide/testing.md"
     Updates: "../../../docs/guide/updates.md"
