@@ -77,10 +77,10 @@ impl QueueOptions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// It may work later.
-    #[error("OUTLAST-W001: the backend cannot be reached: {0}; it will be tried again")]
+    #[error("OL-4301: the backend cannot be reached: {0}; it will be tried again")]
     Transient(String),
     /// It will not work without a change: wrong namespace, wrong key, too old a server.
-    #[error("OUTLAST-W002: the backend refuses this worker: {0}")]
+    #[error("OL-4302: the backend refuses this worker: {0}")]
     Refused(String),
 }
 
@@ -88,13 +88,13 @@ pub enum OpenError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PollError {
     /// The handle is shut down: there will be no more.
-    #[error("OUTLAST-W003: the handle is shut down")]
+    #[error("OL-4303: the handle is shut down")]
     Shutdown,
     /// It may work later, on this handle.
-    #[error("OUTLAST-W004: the backend did not answer: {0}; it will be asked again")]
+    #[error("OL-4304: the backend did not answer: {0}; it will be asked again")]
     Transient(String),
     /// It will not work on this handle.
-    #[error("OUTLAST-W005: the handle is broken: {0}; it will be opened anew")]
+    #[error("OL-4305: the handle is broken: {0}; it will be opened anew")]
     Fatal(String),
 }
 
@@ -102,10 +102,10 @@ pub enum PollError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompleteError {
     /// The handle is shut down, or does not know the activation or attempt.
-    #[error("OUTLAST-W006: the backend no longer waits for this answer: {0}")]
+    #[error("OL-4306: the backend no longer waits for this answer: {0}")]
     Gone(String),
     /// The answer breaks a rule of the backend.
-    #[error("OUTLAST-W007: the backend refuses this answer: {0}")]
+    #[error("OL-4307: the backend refuses this answer: {0}")]
     Refused(String),
 }
 

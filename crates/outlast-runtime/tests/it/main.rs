@@ -25,6 +25,7 @@ mod promises;
 mod queries;
 mod quiescence;
 mod random_programs;
+mod rounds;
 mod scheduling;
 mod signals;
 mod structure;

@@ -145,22 +145,22 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     /// It is registered, or about to be.
-    #[error("OUTLAST-W010: queue {queue} is already registered; unregister it first", queue = .0.queue)]
+    #[error("OL-4310: queue {queue} is already registered; unregister it first", queue = .0.queue)]
     Registered(Box<QueueOptions>),
     /// The last registration has not come to its end.
     #[error(
-        "OUTLAST-W011: queue {queue} is being unregistered; wait for that to answer",
+        "OL-4311: queue {queue} is being unregistered; wait for that to answer",
         queue = .0.queue
     )]
     Closing(Box<QueueOptions>),
     /// It was unregistered before its handle was open.
-    #[error("OUTLAST-W012: queue {queue} was unregistered before it was open", queue = .0.queue)]
+    #[error("OL-4312: queue {queue} was unregistered before it was open", queue = .0.queue)]
     Unregistered(Box<QueueOptions>),
     /// The backend did not open a handle.
     #[error(transparent)]
     Open(#[from] crate::handle::OpenError),
     /// The owner has shut down.
-    #[error("OUTLAST-W013: the application is going down; nothing can be registered any more")]
+    #[error("OL-4313: the application is going down; nothing can be registered any more")]
     Down,
 }
 
