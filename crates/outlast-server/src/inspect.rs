@@ -5,7 +5,7 @@ mod json;
 pub(crate) mod ls;
 mod reason;
 pub(crate) mod show;
-mod text;
+pub(crate) mod text;
 pub(crate) mod why;
 
 use std::path::PathBuf;

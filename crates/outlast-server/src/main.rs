@@ -6,6 +6,7 @@
 mod bench;
 mod chaos;
 mod clock;
+mod config;
 mod culprit;
 mod demo;
 mod inspect;
@@ -39,6 +40,8 @@ enum Command {
     Show(inspect::show::Args),
     /// Say why a run does not move, and what would help
     Why(inspect::why::Args),
+    /// Show settings and where they come from
+    Config(config::Args),
     /// Measure against a bare log on the same disk
     Bench(bench::Args),
     /// The process that a chaos run kills
@@ -65,6 +68,7 @@ fn run(command: Command) -> Result<(), Stop> {
         Command::Ls(args) => inspect::ls::run(&args),
         Command::Show(args) => inspect::show::run(&args),
         Command::Why(args) => inspect::why::run(&args),
+        Command::Config(args) => config::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::ChaosWorker(args) => chaos::worker::run(&args),
         Command::ChaosLedger(args) => chaos::ledger::run(&args),

@@ -19,6 +19,7 @@ use outlast_worker::{
 
 use crate::activity::{ActivityCtx, ActivityDef, ActivityFn};
 use crate::client::App;
+use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::embedded::{Door, Embedded, Running};
 use crate::erase::AnyProgram;
@@ -69,6 +70,7 @@ pub struct Builder<L = ()> {
     /// What holds on every queue: mocks, and the patience with workflows.
     everywhere: Registry,
     settings: Settings,
+    config: Config,
     bus: Bus,
     report: Report,
     shards: Option<usize>,
@@ -92,6 +94,7 @@ impl Builder {
             queues: BTreeMap::from([(QueueName::new(DEFAULT_QUEUE), QueuePart::default())]),
             everywhere: Registry::default(),
             settings: Settings::default(),
+            config: Config::default(),
             bus: Bus::default(),
             report: Arc::new(print_report),
             shards: None,
@@ -111,6 +114,7 @@ impl<L: 'static> Builder<L> {
             queues: self.queues,
             everywhere: self.everywhere,
             settings: self.settings,
+            config: self.config,
             bus: self.bus,
             report: self.report,
             shards: self.shards,
@@ -177,6 +181,12 @@ impl<L: 'static> Builder<L> {
     /// How the worker behaves: slots, cache, limits for stuck code.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Settings from outside, which beat those of the program: `.config(Config::load()?)`.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
         self
     }
 
@@ -262,16 +272,18 @@ impl<L: 'static> Builder<L> {
     }
 
     fn assemble(self, runtime: tokio::runtime::Handle) -> Result<App> {
-        let specs = Self::specs(self.queues, &self.everywhere, &self.settings)?;
+        let mut settings = self.settings;
+        self.config.apply(&mut settings);
+        let specs = specs(self.queues, &self.everywhere, &settings, &self.config)?;
         let store = self.place.open()?;
         let report = self.report;
         self.bus.listen(Severity::Warning, move |event| {
             report(&format!("{event} [{}]", event.code()));
         });
         let shards = self.shards.unwrap_or_else(default_shards);
-        let threads = shards * (self.settings.spare_threads + 1);
+        let threads = shards * (settings.spare_threads + 1);
         let queues = Queues::new(specs, &self.bus);
-        let worker = Worker::new(queues, self.settings, runtime, self.bus);
+        let worker = Worker::new(queues, settings, runtime, self.bus);
         let setup = Setup {
             store,
             clock: self.clock.clone(),
@@ -296,23 +308,24 @@ impl<L: 'static> Builder<L> {
             Some(running),
         ))
     }
+}
 
-    /// Every task queue as it is to be served.
-    fn specs(
-        queues: BTreeMap<QueueName, QueuePart>,
-        everywhere: &Registry,
-        settings: &Settings,
-    ) -> Result<BTreeMap<QueueName, QueueSpec>> {
-        let specs = queues.into_iter().map(|(name, mut part)| {
-            let everywhere = everywhere.clone();
-            part.registry.workflows.extend(everywhere.workflows);
-            part.registry.activities.extend(everywhere.activities);
-            part.registry.patience.extend(everywhere.patience);
-            let spec = part.finish(&name, settings)?;
-            Ok((name, spec))
-        });
-        specs.collect()
-    }
+/// Every task queue as it is to be served.
+fn specs(
+    queues: BTreeMap<QueueName, QueuePart>,
+    everywhere: &Registry,
+    settings: &Settings,
+    config: &Config,
+) -> Result<BTreeMap<QueueName, QueueSpec>> {
+    let specs = queues.into_iter().map(|(name, mut part)| {
+        let everywhere = everywhere.clone();
+        part.registry.workflows.extend(everywhere.workflows);
+        part.registry.activities.extend(everywhere.activities);
+        part.registry.patience.extend(everywhere.patience);
+        let spec = part.finish(&name, settings, config)?;
+        Ok((name, spec))
+    });
+    specs.collect()
 }
 
 /// What a worker can do, for the service it serves.

@@ -21,6 +21,7 @@ pages! {
     PatchesAndReplay: "../../../docs/guide/patches-and-replay.md"
     Promises: "../../../docs/guide/promises.md"
     Queries: "../../../docs/guide/queries.md"
+    Settings: "../../../docs/guide/settings.md"
     Signals: "../../../docs/guide/signals.md"
     StatefulWorkflows: "../../../docs/guide/stateful-workflows.md"
     Stopping: "../../../docs/guide/stopping.md"

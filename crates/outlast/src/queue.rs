@@ -13,6 +13,7 @@ use outlast_worker::settings::{Scope, TABLE, check};
 use outlast_worker::{ActivityCode, QueueSpec, Registry, Settings, SlotSupplier};
 
 use crate::activity::{ActivityCtx, ActivityDef, ActivityFn, ActivityMeta};
+use crate::config::Config;
 use crate::ctx::Ctx;
 use crate::erase::{AnyProgram, activity_code, closure_code, closure_program, workflow_program};
 use crate::error::{Error, Result};
@@ -156,16 +157,27 @@ impl QueuePart {
     }
 
     /// As it is to be served, in an application with these settings.
-    pub(crate) fn finish(self, queue: &QueueName, of_all: &Settings) -> Result<QueueSpec> {
+    pub(crate) fn finish(
+        self,
+        queue: &QueueName,
+        of_all: &Settings,
+        config: &Config,
+    ) -> Result<QueueSpec> {
         let mut settings = of_all.clone();
         for change in self.changes {
             change(&mut settings);
         }
+        config.apply_to(queue, &mut settings);
         check_scopes(queue, of_all, &settings)?;
         let broken = check(&settings);
         if !broken.is_empty() {
-            let texts: Vec<String> = broken.iter().map(ToString::to_string).collect();
-            let texts = texts.join("; ");
+            let told = broken
+                .iter()
+                .map(|found| match config.origin(queue, found.key) {
+                    Some(origin) => format!("{origin}: {found}"),
+                    None => found.to_string(),
+                });
+            let texts = told.collect::<Vec<String>>().join("; ");
             return Err(Error::msg(format!("settings of queue {queue}: {texts}")));
         }
         Ok(QueueSpec {

@@ -72,7 +72,7 @@ pub(super) fn short_ids(runs: &[Summary]) -> Vec<String> {
 }
 
 /// Rows of equal width, the first of them the heads.
-pub(super) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &[String; N]| {
