@@ -37,14 +37,14 @@ pub(crate) fn force(
     run.slice_ended();
     let buffer = run.take_buffer();
     flush(run, decision, buffer, now)?;
-    let epoch = run.epoch().0.saturating_add(1);
-    decision.fact(
-        run,
-        Fact::EpochRaised {
-            epoch: outlast_model::Epoch(epoch),
-        },
-    )?;
+    shut_out(run, decision)?;
     close(run, decision, kind, now)
+}
+
+/// Whoever still works on the run is refused from here on.
+pub(crate) fn shut_out(run: &mut Run, decision: &mut Decision) -> Result<(), Corrupt> {
+    let epoch = outlast_model::Epoch(run.epoch().0.saturating_add(1));
+    decision.fact(run, Fact::EpochRaised { epoch })
 }
 
 /// Writes the closing event, whose kind says the outcome, and releases what follows from it.

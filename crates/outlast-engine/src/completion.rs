@@ -228,6 +228,10 @@ fn failed(
     if cause == TaskFailedCause::UnhandledCommand {
         news(run, decision, now)?;
     }
+    if cause == TaskFailedCause::Stuck {
+        // Its code may still come back, and must not be heard.
+        close::shut_out(run, decision)?;
+    }
     Ok(())
 }
 

@@ -331,3 +331,55 @@ mod patience {
         });
     }
 }
+
+mod again {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    static GATE: Gate = Gate::new();
+    static IS_MENDED: AtomicBool = AtomicBool::new(false);
+
+    #[workflow]
+    async fn hangs(ctx: Ctx) -> Result<u64> {
+        let n = ctx.run(add, 1).await?;
+        if !IS_MENDED.load(Ordering::SeqCst) {
+            GATE.pass();
+        }
+        Ok(n)
+    }
+
+    #[test]
+    fn a_stuck_run_tries_again_when_it_is_asked_to_or_in_a_new_process() {
+        drive(async {
+            let place = tempfile::tempdir().expect("a directory");
+            let open = async || {
+                let settings = Settings {
+                    shutdown_evictions: Duration::from_millis(1),
+                    ..strict()
+                };
+                let builder = Outlast::sqlite(place.path().join("runs.db"));
+                let builder = builder.activity(add).workflow(hangs);
+                let builder = builder.settings(settings).report(|_| ());
+                builder.start().await.expect("nobody has it")
+            };
+            let app = open().await;
+            for id in ["a", "b"] {
+                let run = app.start(hangs, ()).id(id).await.expect("it starts");
+                until(&run, |d| d.trouble.is_some()).await;
+            }
+            GATE.crowd(2).await;
+            IS_MENDED.store(true, Ordering::SeqCst);
+            let asked = app.get(hangs, "a");
+            asked.retry().await.expect("it is durable");
+            assert_eq!(asked.result().await.expect("it ends"), 2);
+            let stopped = app.shutdown().await;
+            assert_eq!(stopped.left_behind.len(), 2, "{stopped:?}");
+            drop((app, asked));
+            let app = open().await;
+            let run = app.get(hangs, "b");
+            assert_eq!(run.result().await.expect("it ends"), 2);
+            GATE.open();
+            app.shutdown().await;
+        });
+    }
+}
