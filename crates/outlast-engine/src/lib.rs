@@ -26,6 +26,7 @@ pub mod describe;
 pub mod input;
 mod measure;
 pub mod post;
+mod rare;
 pub mod retry;
 pub mod run;
 pub mod start;

@@ -22,6 +22,7 @@ use outlast_model::{Event, EventKind, Record, Shared, Status, Timestamp, limits}
 use crate::activity::Activity;
 use crate::child::Child;
 use crate::deadline::{Deadline, Deadlines};
+use crate::rare::Rare;
 use crate::step::Step;
 use crate::timer::Timer;
 use crate::update::{Unwritten, Update};
@@ -90,9 +91,9 @@ pub struct Run {
     #[n(7)]
     activities: BTreeMap<Seq, Box<Activity>>,
     #[n(8)]
-    timers: BTreeMap<Seq, Timer>,
+    timers: Rare<BTreeMap<Seq, Timer>>,
     #[n(9)]
-    steps: BTreeMap<Seq, Step>,
+    steps: Rare<BTreeMap<Seq, Step>>,
     /// What workflow code has not seen.
     #[n(10)]
     unseen: Vec<Job>,
@@ -100,7 +101,7 @@ pub struct Run {
     #[n(11)]
     buffer: Vec<EventKind>,
     #[n(12)]
-    request_ids: BTreeSet<RequestId>,
+    request_ids: Rare<BTreeSet<RequestId>>,
     #[n(13)]
     is_cancel_requested: bool,
     /// Unclean stops of the process since a slice of this run last ended.
@@ -113,15 +114,15 @@ pub struct Run {
     #[n(16)]
     used: Used,
     #[cbor(n(17), default)]
-    children: BTreeMap<Seq, Child>,
+    children: Rare<BTreeMap<Seq, Child>>,
     /// Messages to other runs that have not been answered for.
     #[cbor(n(18), default)]
-    signals: BTreeMap<Seq, Box<SignalInitiated>>,
+    signals: Rare<BTreeMap<Seq, Box<SignalInitiated>>>,
     /// Requests to other runs that have not been answered for.
     #[cbor(n(19), default)]
-    cancels: BTreeMap<CancelOf, Box<CancelInitiated>>,
+    cancels: Rare<BTreeMap<CancelOf, Box<CancelInitiated>>>,
     #[cbor(n(20), default)]
-    updates: BTreeMap<UpdateId, Update>,
+    updates: Rare<BTreeMap<UpdateId, Update>>,
     /// What workflow code had to say that is no failure, the newest last.
     #[cbor(n(21), default)]
     notes: Vec<String>,
@@ -129,17 +130,17 @@ pub struct Run {
     unhandled_signals: u32,
     /// Those of the updates that have not come to their end: a run may have answered very many.
     #[cbor(skip)]
-    open_updates: BTreeSet<UpdateId>,
+    open_updates: Rare<BTreeSet<UpdateId>>,
     /// Updates that earlier runs of the chain accepted, and which run.
     #[cbor(n(23), default)]
-    accepted_before: BTreeMap<UpdateId, RunId>,
+    accepted_before: Rare<BTreeMap<UpdateId, RunId>>,
     /// Updates that workflow code is given before history knows them.
     #[cbor(skip)]
-    unwritten: BTreeMap<UpdateId, Unwritten>,
+    unwritten: Rare<BTreeMap<UpdateId, Unwritten>>,
     /// Updates that were written while the slice under way had seen them already, and where it
     /// stood when it was given them: replay must deliver them there.
     #[cbor(skip)]
-    seen_behind: BTreeMap<UpdateId, EventId>,
+    seen_behind: Rare<BTreeMap<UpdateId, EventId>>,
     /// Where the run stood before a task that only unwritten updates asked for.
     #[cbor(skip)]
     speculation: Option<(EventId, Timestamp)>,
@@ -177,25 +178,25 @@ impl Run {
             last_event_time: first.time,
             task: workflow_task::State::Idle,
             activities: BTreeMap::new(),
-            timers: BTreeMap::new(),
-            steps: BTreeMap::new(),
+            timers: Rare::default(),
+            steps: Rare::default(),
             unseen: Vec::from([Job::Initialize(started.clone())]),
             buffer: Vec::new(),
-            request_ids: BTreeSet::new(),
+            request_ids: Rare::default(),
             is_cancel_requested: false,
             crashes: 0,
             has_history: false,
             used: Used::default(),
-            children: BTreeMap::new(),
-            signals: BTreeMap::new(),
-            cancels: BTreeMap::new(),
-            updates: BTreeMap::new(),
+            children: Rare::default(),
+            signals: Rare::default(),
+            cancels: Rare::default(),
+            updates: Rare::default(),
             notes: Vec::new(),
             unhandled_signals: 0,
-            open_updates: BTreeSet::new(),
-            accepted_before: BTreeMap::new(),
-            unwritten: BTreeMap::new(),
-            seen_behind: BTreeMap::new(),
+            open_updates: Rare::default(),
+            accepted_before: Rare::default(),
+            unwritten: Rare::default(),
+            seen_behind: Rare::default(),
             speculation: None,
             no: RunNo(0),
             shard: 0,

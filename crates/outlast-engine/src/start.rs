@@ -64,11 +64,15 @@ pub fn decide(request: &StartRequest, existing: Option<&Existing>) -> Verdict {
     }
 }
 
-/// Begins a run: its first two events.
+/// Begins a run: its first two events, decided into what the caller has room for.
 ///
 /// # Errors
 /// Never for a fresh run; the type is shared with the fold.
-pub fn begin(request: StartRequest, now: Timestamp) -> Result<(Run, Decision), Corrupt> {
+pub fn begin(
+    request: StartRequest,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<Run, Corrupt> {
     let started = Started {
         workflow_id: request.workflow_id,
         run_id: request.run_id,
@@ -88,16 +92,10 @@ pub fn begin(request: StartRequest, now: Timestamp) -> Result<(Run, Decision), C
         kind: EventKind::Started(Shared::new(started)),
     };
     let mut run = Run::from_first(&first)?;
-    let mut decision = Decision::default();
     decision.keep(Record::Event(first));
-    decision.event(
-        &mut run,
-        EventKind::TaskScheduled {
-            attempt: Attempt::FIRST,
-        },
-        now,
-    )?;
-    Ok((run, decision))
+    let attempt = Attempt::FIRST;
+    decision.event(&mut run, EventKind::TaskScheduled { attempt }, now)?;
+    Ok(run)
 }
 
 fn kept(request_id: Option<RequestId>) -> Option<RequestId> {

@@ -34,7 +34,7 @@ use outlast_engine::Run;
 use outlast_model::id::{Incarnation, RunId, Seq, WorkflowId};
 use outlast_model::post::{Post, PostNo};
 use outlast_model::task::{RunNo, WorkflowTask};
-use outlast_model::{Timestamp, planted};
+use outlast_model::{Record, Timestamp, planted};
 
 use crate::batch::Batch;
 use crate::clock::Lull;
@@ -153,6 +153,8 @@ pub struct Shard {
     /// Whether a slice gave a slot back since somebody looked.
     has_freed: bool,
     batch: Batch,
+    /// Room for records, of decisions that were sealed.
+    rooms: Vec<Vec<Record>>,
     evictions: VecDeque<RunId>,
     /// Runs that have ended, until that is durable.
     closing: VecDeque<(CommitNo, RunNo)>,
@@ -198,6 +200,7 @@ impl Shard {
             slots_again: None,
             has_freed: false,
             batch: Batch::default(),
+            rooms: Vec::new(),
             evictions: VecDeque::new(),
             closing: VecDeque::new(),
             leaving: VecDeque::new(),

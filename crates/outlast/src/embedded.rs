@@ -22,6 +22,7 @@ use outlast_worker::port::{Answer, ClientPort, Lane, Next, WorkerPort};
 use outlast_worker::{Dispatch, Pace, Worker};
 
 use crate::answer::token;
+use crate::run_reply;
 
 /// Service and worker of one process.
 pub(crate) struct Embedded {
@@ -182,13 +183,9 @@ impl ClientPort for Embedded {
     }
 
     fn run(&self, request: StartRequest) -> Answer<(RunId, RunOutcome)> {
-        let (started, start) = channel();
-        let (ended, end) = channel();
+        let (started, ended, answer) = run_reply::channel();
         self.service.start(request, started, Some(ended));
-        Box::pin(async move {
-            let reply = received(start.await)?;
-            Ok((reply.run_id, received(end.await)?))
-        })
+        Box::pin(async move { received(answer.await) })
     }
 
     fn result(&self, run: RunRef) -> Answer<RunOutcome> {

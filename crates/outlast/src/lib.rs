@@ -49,6 +49,7 @@ mod patch;
 mod promise;
 mod query;
 mod queue;
+mod run_reply;
 mod scope;
 mod select;
 mod signal;

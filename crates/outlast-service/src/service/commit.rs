@@ -67,7 +67,11 @@ impl Service {
         let lasts: Vec<Option<CommitNo>> = parcels.iter().map(|p| p.batch.last()).collect();
         let mut group: Vec<Commit> = Vec::new();
         for parcel in &mut parcels {
-            group.append(&mut parcel.batch.commits);
+            if group.is_empty() {
+                group = std::mem::take(&mut parcel.batch.commits);
+            } else {
+                group.append(&mut parcel.batch.commits);
+            }
         }
         if group.is_empty() {
             return self.release(parcels, &lasts);

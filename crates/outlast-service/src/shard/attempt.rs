@@ -13,6 +13,7 @@ impl Shard {
     /// Hands out what the decision made ready, as far as there are slots.
     pub(super) fn hand_out_ready(&mut self, entry: &mut Entry, now: Timestamp) {
         let ready = std::mem::take(&mut entry.decision.ready);
+        entry.decision.effects.reserve(ready.len());
         for (kind, seq) in ready {
             entry.has_steps |= kind == AttemptKind::Step;
             let Some(run) = entry.run.as_ref() else {

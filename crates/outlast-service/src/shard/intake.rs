@@ -214,8 +214,12 @@ impl Shard {
         now: Timestamp,
     ) -> Result<Box<Entry>, Refusal> {
         let run_id = request.run_id;
-        let (mut run, decision): (Run, Decision) = match start::begin(request, now) {
-            Ok(begun) => begun,
+        let mut decision = Decision {
+            records: self.room(),
+            ..Decision::default()
+        };
+        let mut run: Run = match start::begin(request, now, &mut decision) {
+            Ok(run) => run,
             Err(corrupt) => {
                 let reason = corrupt.to_string();
                 return Err(Refusal::Quarantined { run_id, reason });

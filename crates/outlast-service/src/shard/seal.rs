@@ -15,6 +15,9 @@ use crate::store::{Commit, Expect};
 
 /// A snapshot is taken when this share of its predecessor's size was written since.
 const SNAPSHOT_SHARE: u64 = 4;
+/// Rooms that are kept for the decisions to come, and records that fit into the largest of them.
+const ROOMS: usize = 64;
+const ROOM: usize = 64;
 
 impl Shard {
     /// Seals the entry's decision. Without records there is nothing to write; answers still wait
@@ -53,6 +56,7 @@ impl Shard {
             records.splice(..0, entry.lazy.drain(..));
         }
         let blob = record::encode(&records);
+        self.keep_room(records);
         let id = self.parts.numbers.next_commit();
         let state = &mut entry.row.state;
         let prev = state.head;
@@ -100,6 +104,18 @@ impl Shard {
         }
     }
 
+    /// Room for the records of a decision: most decisions are small, short-lived and alike.
+    pub(super) fn room(&mut self) -> Vec<Record> {
+        self.rooms.pop().unwrap_or_default()
+    }
+
+    pub(super) fn keep_room(&mut self, mut records: Vec<Record>) {
+        records.clear();
+        if (1..=ROOM).contains(&records.capacity()) && self.rooms.len() < ROOMS {
+            self.rooms.push(records);
+        }
+    }
+
     /// What the run says to others: kept with the commit, delivered after it.
     fn posts_of(&mut self, entry: &mut Entry) -> Vec<(PostNo, Vec<u8>)> {
         let posts = std::mem::take(&mut entry.decision.posts);
@@ -115,6 +131,7 @@ impl Shard {
     fn release_with(&mut self, entry: &mut Entry) {
         let no = entry.row.no;
         let effects = std::mem::take(&mut entry.decision.effects);
+        self.batch.effects.reserve(effects.len());
         for effect in effects {
             if let Effect::Closed(outcome) = effect {
                 self.closed(entry, outcome);

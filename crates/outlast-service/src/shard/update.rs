@@ -115,6 +115,10 @@ impl Shard {
     /// What was decided about updates. Before anything else of the commit: a caller whose update
     /// has its answer does not go on waiting with the run that continues this one.
     pub(super) fn tell_updates(&mut self, entry: &mut Entry) {
+        let is_update = |effect: &Effect| matches!(effect, Effect::Update(..));
+        if !entry.decision.effects.iter().any(is_update) {
+            return;
+        }
         let effects = std::mem::take(&mut entry.decision.effects);
         for effect in effects {
             match effect {

@@ -34,6 +34,9 @@ impl Shard {
     ) -> Option<WorkflowTask> {
         let mut entry = self.runs.remove(&no)?;
         entry.is_queued = false;
+        if entry.decision.records.capacity() == 0 {
+            entry.decision.records = self.room();
+        }
         let task = self.turn_of(&mut entry, now, store);
         self.put_back(entry);
         task
@@ -269,7 +272,10 @@ impl Shard {
         }
     }
 
-    pub(super) fn put_back(&mut self, entry: Box<Entry>) {
+    pub(super) fn put_back(&mut self, mut entry: Box<Entry>) {
+        if entry.slice.is_none() && entry.decision.records.is_empty() {
+            self.keep_room(std::mem::take(&mut entry.decision.records));
+        }
         self.runs.insert(entry.row.no, entry);
     }
 

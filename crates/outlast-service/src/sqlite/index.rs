@@ -239,21 +239,27 @@ impl Sorted {
 impl Batch {
     /// Writes it, in the transaction the connection is in.
     pub(super) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
-        for (workflow_id, run_id, run) in &self.late {
-            insert_workflow(conn, workflow_id, *run)?;
-            insert_run_id(conn, *run_id, *run)?;
+        if self.late.is_empty() && self.slice.is_none() {
+            return Ok(());
+        }
+        // Looked up once, not per entry.
+        let mut workflow = conn.prepare_cached(INSERT_WORKFLOW)?;
+        let mut run_id = conn.prepare_cached(INSERT_RUN_ID)?;
+        for (id, of_run, run) in &self.late {
+            workflow.execute((id.as_str(), int(run.0)))?;
+            run_id.execute((of_run.0.to_be_bytes(), int(run.0)))?;
         }
         let Some((sorted, range)) = &self.slice else {
             return Ok(());
         };
         for at in range.clone() {
             match sorted.workflows.get(at) {
-                Some((id, run)) => insert_workflow(conn, id, *run)?,
+                Some((id, run)) => workflow.execute((id.as_str(), int(run.0)))?,
                 None => {
                     let (id, run) = sorted.runs[at - sorted.workflows.len()];
-                    insert_run_id(conn, id, run)?;
+                    run_id.execute((id.0.to_be_bytes(), int(run.0)))?
                 }
-            }
+            };
         }
         if range.end == sorted.len() {
             conn.prepare_cached(SET_WATERMARK)?
@@ -261,18 +267,6 @@ impl Batch {
         }
         Ok(())
     }
-}
-
-fn insert_workflow(conn: &Connection, id: &WorkflowId, run: RunNo) -> rusqlite::Result<()> {
-    conn.prepare_cached(INSERT_WORKFLOW)?
-        .execute((id.as_str(), int(run.0)))?;
-    Ok(())
-}
-
-fn insert_run_id(conn: &Connection, id: RunId, run: RunNo) -> rusqlite::Result<()> {
-    conn.prepare_cached(INSERT_RUN_ID)?
-        .execute((id.0.to_be_bytes(), int(run.0)))?;
-    Ok(())
 }
 
 /// Up to which run the tables are complete.
