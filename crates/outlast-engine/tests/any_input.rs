@@ -606,7 +606,8 @@ fn event(record: &Record) -> Option<&Event> {
 fn play(acts: Vec<(Act, u64)>) -> Result<(), TestCaseError> {
     let mut now = Timestamp(0);
     let mut numbers = Numbers::default();
-    let (mut run, first) = start::begin(request(), now).expect("a run begins");
+    let mut first = Decision::default();
+    let mut run = start::begin(request(), now, &mut first).expect("a run begins");
     let mut blobs = vec![record::encode(&first.records)];
     let mut decision = Decision::default();
     let mut given = BTreeMap::new();

@@ -1,9 +1,10 @@
 //! Attempts are started here, in chunks, on the async runtime; blocking ones on threads of their
 //! own. Every attempt ends with exactly one outcome, whatever its code does.
 //!
-//! A chunk is one task of the runtime: each attempt in it is polled once, and gets a task of its
-//! own only if it did not end at once. A chunk that takes long gives the rest away, so that one
-//! attempt that burns its first poll does not hold up the others.
+//! A chunk is one task of the runtime, or, if it is small, one of the [opener](crate::opener):
+//! each attempt in it is polled once, and gets a task of its own only if it did not end at once. A
+//! chunk that takes long gives the rest away, so that one attempt that burns its first poll does
+//! not hold up the others.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -25,6 +26,7 @@ use crate::attempt::{AttemptCtx, Link};
 use crate::bus::Bus;
 use crate::clock;
 use crate::heartbeat::Heartbeats;
+use crate::opener::{FEW, Job, Opener};
 use crate::port::WorkerPort;
 use crate::queue::{Queue, Queues};
 use crate::registry::Body;
@@ -76,6 +78,7 @@ pub(crate) struct Dispatcher {
     pub(crate) runtime: tokio::runtime::Handle,
     pub(crate) abort_after: Duration,
     bus: Bus,
+    opener: Opener,
     running: Mutex<BTreeMap<AttemptToken, Running>>,
     /// The worker goes down: what has not begun is handed back.
     is_draining: AtomicBool,
@@ -96,12 +99,14 @@ impl Dispatcher {
         bus: Bus,
     ) -> Self {
         let running = Mutex::new(BTreeMap::new());
+        let opener = Opener::start(&runtime);
         Self {
             queues,
             steps,
             runtime,
             abort_after,
             bus,
+            opener,
             running,
             is_draining: AtomicBool::new(false),
         }
@@ -199,19 +204,35 @@ impl Dispatcher {
 
     fn spawn_chunk(self: &Arc<Self>, chunk: Vec<Start>, port: &Arc<dyn WorkerPort>) {
         let (me, port) = (self.clone(), port.clone());
-        drop(
-            self.runtime
-                .spawn(async move { me.run_chunk(chunk, &port).await }),
-        );
+        let is_small = chunk.len() <= FEW;
+        let mut job: Job = Box::new(move |cx| me.run_chunk(chunk, &port, cx));
+        if is_small {
+            match self.opener.offer(job) {
+                Ok(()) => return,
+                Err(back) => job = back,
+            }
+        }
+        let mut job = Some(job);
+        drop(self.runtime.spawn(poll_fn(move |cx| {
+            if let Some(job) = job.take() {
+                job(cx);
+            }
+            Poll::Ready(())
+        })));
     }
 
-    async fn run_chunk(self: Arc<Self>, chunk: Vec<Start>, port: &Arc<dyn WorkerPort>) {
+    fn run_chunk(
+        self: Arc<Self>,
+        chunk: Vec<Start>,
+        port: &Arc<dyn WorkerPort>,
+        cx: &mut Context<'_>,
+    ) {
         let begun = clock::now();
         let mut done = Vec::with_capacity(chunk.len());
         let mut rest = chunk.into_iter();
         while let Some(start) = rest.next() {
             let mut outcome = self.begin(start, port);
-            match poll_fn(|cx| Poll::Ready(outcome.as_mut().poll(cx))).await {
+            match outcome.as_mut().poll(cx) {
                 Poll::Ready(outcome) => done.push(outcome),
                 Poll::Pending => self.spawn_one(outcome, port.clone()),
             }

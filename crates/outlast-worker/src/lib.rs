@@ -16,6 +16,7 @@ pub mod event;
 pub mod handle;
 mod heartbeat;
 pub mod meter;
+mod opener;
 pub mod owner;
 pub mod polled;
 pub mod port;
