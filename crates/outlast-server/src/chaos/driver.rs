@@ -337,7 +337,10 @@ impl<'a> Driver<'a> {
         let has_moved_on = script.is_none_or(|s| !matches!(s.state, State::Sending(_)));
         match request.call {
             Call::Add(value) => has_moved_on && value % 2 == 0,
+            // A question is nobody's after its asker has gone.
+            Call::Ask => has_moved_on,
             Call::Start
+            | Call::Enter(_)
             | Call::Finish
             | Call::Cancel
             | Call::Terminate

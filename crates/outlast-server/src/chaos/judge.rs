@@ -11,6 +11,7 @@
 
 mod attempts;
 mod books;
+mod chains;
 mod requests;
 mod runs;
 
@@ -65,8 +66,9 @@ impl Findings {
 pub(crate) fn judge(lines: &[Line], runs: &[RunFacts]) -> Findings {
     let books = Books::new(lines);
     let mut findings = Findings::default();
-    requests::check(&books, runs, &mut findings);
-    runs::check(&books, runs, &mut findings);
+    let trips = chains::join(runs, &mut findings);
+    requests::check(&books, &trips, &mut findings);
+    runs::check(&books, runs, &trips, &mut findings);
     attempts::check(&books, runs, &mut findings);
     findings
 }

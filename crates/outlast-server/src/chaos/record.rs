@@ -22,6 +22,10 @@ pub(crate) enum Call {
     Start,
     /// Sends a value that no other message has.
     Add(u64),
+    /// Sends a value as an update, and waits until it is done.
+    Enter(u64),
+    /// Asks which values have arrived.
+    Ask,
     /// Lets the run end.
     Finish,
     /// Asks the run to stop.
@@ -60,6 +64,8 @@ pub(crate) enum Said {
 pub(crate) enum Answer {
     /// `Ok`: from here on it must not be lost.
     Done,
+    /// The values that had arrived when it was asked: from here on they must not be lost.
+    Told(Vec<u64>),
     /// The result of a run, as text.
     Ended(String),
     /// Not carried out, with its code.

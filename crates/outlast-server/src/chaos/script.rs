@@ -52,25 +52,26 @@ impl Script {
             (State::Starting, Call::Start) if is_refused => (State::Over, vec![]),
             (State::Starting, Call::Start) => match self.lot % 4 {
                 0 => (State::Closing, self.close()),
-                count => (
-                    State::Sending(count),
-                    (0..count).map(|_| self.add()).collect(),
-                ),
+                count => (State::Sending(count), self.send(count)),
             },
-            (State::Sending(1), Call::Add(_)) => (State::Closing, self.close()),
-            (State::Sending(left), Call::Add(_)) => (State::Sending(left - 1), vec![]),
+            (State::Sending(1), Call::Add(_) | Call::Enter(_)) => (State::Closing, self.close()),
+            (State::Sending(left), Call::Add(_) | Call::Enter(_)) => {
+                (State::Sending(left - 1), vec![])
+            }
             (State::Closing, Call::Finish | Call::Cancel | Call::Terminate) => {
                 (State::Waiting, vec![Call::Result])
             }
             (State::Waiting, Call::Result) => (State::Over, vec![]),
             // A message that raced with the end: whatever became of it, nothing follows.
-            (State::Closing | State::Waiting | State::Over, Call::Add(_)) => {
+            (State::Closing | State::Waiting | State::Over, Call::Add(_) | Call::Enter(_)) => {
                 (self.state.clone(), vec![])
             }
             (
                 State::Starting | State::Sending(_) | State::Closing | State::Waiting | State::Over,
                 Call::Start
                 | Call::Add(_)
+                | Call::Enter(_)
+                | Call::Ask
                 | Call::Finish
                 | Call::Cancel
                 | Call::Terminate
@@ -82,9 +83,20 @@ impl Script {
         calls
     }
 
+    /// Values as messages and as updates, and a question among them.
+    fn send(&mut self, count: u64) -> Vec<Call> {
+        let mut calls: Vec<Call> = (0..count).map(|_| self.add()).collect();
+        calls.insert(1, Call::Ask);
+        calls
+    }
+
     fn add(&mut self) -> Call {
         self.values += 1;
-        Call::Add(self.values)
+        if mix(self.lot ^ self.values).is_multiple_of(3) {
+            Call::Enter(self.values)
+        } else {
+            Call::Add(self.values)
+        }
     }
 
     /// Most runs end by themselves; in half of them another message races with the end.

@@ -1,6 +1,6 @@
 //! The workflow that a chaos run kills: two activities at once, one with bounded attempts, one
-//! that can be undone, a step, a timer, messages. It returns what it saw, so that the judge can
-//! compare it with the ledger.
+//! that can be undone, a step, a timer, a child, messages, updates, questions; some trips go on as
+//! a new run. It returns what it saw, so that the judge can compare it with the ledger.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -54,8 +54,32 @@ pub(crate) struct Digest {
     pub(crate) marks: Vec<Mark>,
     /// How long the timer took, by the workflow's clock.
     pub(crate) slept_ms: u64,
-    /// The values of all messages.
+    /// The values of all messages and updates.
     pub(crate) values: Vec<u64>,
+    /// What the child returned.
+    pub(crate) leg: Option<Mark>,
+}
+
+/// What a run of a trip is told: its name, and what the run before it saw.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ticket {
+    pub(crate) key: String,
+    pub(crate) seen: Option<Digest>,
+}
+
+impl Ticket {
+    pub(crate) fn first(key: &str) -> Self {
+        let key = key.to_owned();
+        Self { key, seen: None }
+    }
+}
+
+/// One trip in so many goes on as a new run.
+const CONTINUES: u64 = 3;
+
+/// The id of a trip's child.
+pub(crate) fn leg_of(trip: &str) -> String {
+    format!("{trip}/leg")
 }
 
 /// How long a trip sleeps.
@@ -69,40 +93,100 @@ pub(crate) struct Trip {
 
 #[workflow]
 impl Trip {
-    pub(crate) async fn run(ctx: Ctx<Self>, key: String) -> Result<Digest> {
+    #[init]
+    fn new(ticket: &Ticket) -> Self {
+        let seen = ticket.seen.as_ref();
+        Self {
+            values: seen.map(|seen| seen.values.clone()).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) async fn run(ctx: Ctx<Self>, ticket: Ticket) -> Result<Digest> {
         play_trick();
-        let errand = Errand {
-            token: ctx.random(),
+        let Ticket { key, seen } = ticket;
+        let is_first = seen.is_none();
+        let mut digest = match seen {
+            // What the run before saw is all that is left to say, after a while.
+            Some(seen) => {
+                ctx.sleep(NAP).await?;
+                seen
+            }
+            None => travel(ctx, &key).await?,
         };
-        let often = RetryPolicy::default()
-            .initial(1.millis())
-            .max_interval(10.millis());
-        let bounded = RetryPolicy {
-            max_attempts: ATTEMPTS,
-            ..often.clone()
-        };
-        let taken = ctx.run(take, &errand).retry(often.clone()).undo(give_back);
-        let paid = ctx.run(pay, &errand).retry(bounded);
-        let (taken, paid) = (taken.await?, paid.await?);
-        let noted = ctx.step("note", note(ctx, errand.token)).await?;
-        let before = ctx.now();
-        ctx.sleep(NAP).await?;
-        let slept = ctx.now().duration_since(before).unwrap_or_default();
-        let looked = ctx.run(look, &errand).retry(often).await?;
-        ctx.recv(FINISH).await?;
-        Ok(Digest {
-            key,
-            token: errand.token,
-            marks: vec![taken, paid, looked, noted],
-            slept_ms: u64::try_from(slept.as_millis()).unwrap_or(u64::MAX),
-            values: ctx.with(|trip| trip.values.clone()),
-        })
+        digest.values = ctx.with(|trip| trip.values.clone());
+        if is_first && digest.token.is_multiple_of(CONTINUES) {
+            let seen = Some(digest);
+            return ctx.continue_as_new(Ticket { key, seen });
+        }
+        Ok(digest)
     }
 
     #[signal]
     pub(crate) fn add(&mut self, value: u64) {
         self.values.push(value);
     }
+
+    #[update]
+    pub(crate) fn enter(&mut self, value: u64) -> u64 {
+        self.values.push(value);
+        value
+    }
+
+    #[query]
+    pub(crate) fn values(&self) -> Vec<u64> {
+        self.values.clone()
+    }
+}
+
+async fn travel(ctx: Ctx<Trip>, key: &str) -> Result<Digest> {
+    let errand = Errand {
+        token: ctx.random(),
+    };
+    let often = often();
+    let bounded = RetryPolicy {
+        max_attempts: ATTEMPTS,
+        ..often.clone()
+    };
+    let taken = ctx.run(take, &errand).retry(often.clone()).undo(give_back);
+    let paid = ctx.run(pay, &errand).retry(bounded);
+    let (taken, paid) = (taken.await?, paid.await?);
+    let noted = ctx.step("note", note(ctx, errand.token)).await?;
+    let leg = ctx.child(leg, &errand).id(leg_of(key));
+    let before = ctx.now();
+    ctx.sleep(NAP).await?;
+    let slept = ctx.now().duration_since(before).unwrap_or_default();
+    let looked = ctx.run(look, &errand).retry(often).await?;
+    let leg = leg.await?;
+    ctx.recv(FINISH).await?;
+    Ok(Digest {
+        key: key.to_owned(),
+        token: errand.token,
+        marks: vec![taken, paid, looked, noted],
+        slept_ms: u64::try_from(slept.as_millis()).unwrap_or(u64::MAX),
+        values: Vec::new(),
+        leg: Some(leg),
+    })
+}
+
+fn often() -> RetryPolicy {
+    RetryPolicy::default()
+        .initial(1.millis())
+        .max_interval(10.millis())
+}
+
+/// The child of a trip.
+#[workflow]
+pub(crate) async fn leg(ctx: Ctx, errand: Errand) -> Result<Mark> {
+    Ok(ctx.run(fetch, &errand).retry(often()).await?)
+}
+
+#[activity]
+pub(crate) async fn fetch(
+    ctx: ActivityCtx,
+    State(world): State<World>,
+    errand: Errand,
+) -> Result<Mark> {
+    world.attempt(&ctx, "fetch", errand.token).await
 }
 
 #[activity]

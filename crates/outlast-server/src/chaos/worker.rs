@@ -12,7 +12,9 @@ use outlast_service::points;
 use super::Planted;
 use super::pen::Pen;
 use super::record::{Answer, Call, ChildNo, Request, Said};
-use super::trip::{Digest, FINISH, Trick, Trip, World, give_back, look, pay, prepare, take};
+use super::trip::{
+    Digest, FINISH, Ticket, Trick, Trip, World, fetch, give_back, leg, look, pay, prepare, take,
+};
 use crate::stop::Stop;
 
 #[derive(Debug, clap::Args)]
@@ -90,6 +92,8 @@ async fn serve(args: &Args, world: &World) -> Result<(), Stop> {
         .settings(settings);
     let builder = builder
         .workflow(Trip::run)
+        .workflow(leg)
+        .activity(fetch)
         .activity(take)
         .activity(give_back);
     let builder = builder
@@ -125,7 +129,8 @@ fn requests() -> tokio::sync::mpsc::UnboundedReceiver<Request> {
 
 async fn serve_one(app: &App, request: Request, planted: Option<Planted>) {
     let req = request.req;
-    if planted == Some(Planted::EarlyAck) && request.call != Call::Result {
+    let is_told = matches!(request.call, Call::Result | Call::Ask);
+    if planted == Some(Planted::EarlyAck) && !is_told {
         say(&Said::Answer(req, Answer::Done));
         call(app, request).await;
         return;
@@ -139,10 +144,13 @@ async fn call(app: &App, request: Request) -> Answer {
     let handle = app.get(Trip::run, trip);
     match request.call {
         Call::Start => {
-            let start = app.start(Trip::run, trip).id(trip).request_id(id);
+            let start = app.start(Trip::run, Ticket::first(trip));
+            let start = start.id(trip).request_id(id);
             done(start.await.map(drop))
         }
         Call::Add(value) => done(handle.add(value).request_id(id).await),
+        Call::Enter(value) => done(handle.enter(value).id(id).await.map(drop)),
+        Call::Ask => told(handle.values().await),
         Call::Finish => done(handle.send(FINISH, ()).request_id(id).await),
         Call::Cancel => done(handle.cancel().await),
         Call::Terminate => done(handle.terminate("by the chaos run").await),
@@ -154,6 +162,13 @@ async fn call(app: &App, request: Request) -> Answer {
 fn done(outcome: Result<(), CallError>) -> Answer {
     match outcome {
         Ok(()) => Answer::Done,
+        Err(error) => not_done(&error),
+    }
+}
+
+fn told(values: Result<Vec<u64>, CallError>) -> Answer {
+    match values {
+        Ok(values) => Answer::Told(values),
         Err(error) => not_done(&error),
     }
 }

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use outlast_model::event::UpdateEvent;
 use outlast_model::{EventKind, Status};
 
 use super::books::Books;
+use super::chains::Trip;
 use super::runs::{digest, values};
 use super::{Findings, RunFacts, Wrong};
-use crate::chaos::record::{Answer, Call, Request};
+use crate::chaos::record::{Answer, Call, ReqNo, Request};
 use crate::chaos::trip::{Digest, FINISH};
 
-pub(super) fn check(books: &Books, runs: &[RunFacts], findings: &mut Findings) {
-    let by_trip: BTreeMap<&str, &RunFacts> = runs.iter().map(|r| (r.trip.as_str(), r)).collect();
+pub(super) fn check(books: &Books, trips: &[Trip], findings: &mut Findings) {
+    let wholes = trips.iter().map(|trip| &trip.whole);
+    let by_trip: BTreeMap<&str, &RunFacts> = wholes.map(|r| (r.trip.as_str(), r)).collect();
     for (req, answer) in &books.answers {
         let Some(request) = books.requests.get(req) else {
             findings.note(
@@ -22,7 +25,8 @@ pub(super) fn check(books: &Books, runs: &[RunFacts], findings: &mut Findings) {
         };
         let run = by_trip.get(request.trip.as_str()).copied();
         let kept = match answer {
-            Answer::Done => is_kept(&request.call, run),
+            Answer::Done => is_kept(request, run),
+            Answer::Told(told) => run.is_some_and(|run| has_all(run, told)),
             Answer::Ended(text) => run.is_some_and(|run| is_the_end(run, text)),
             Answer::Refused(_) | Answer::Unknown(_) => continue,
         };
@@ -48,16 +52,14 @@ fn name(call: &Call) -> String {
 }
 
 /// Whether the run shows what was acknowledged.
-fn is_kept(call: &Call, run: Option<&RunFacts>) -> bool {
+fn is_kept(request: &Request, run: Option<&RunFacts>) -> bool {
     let Some(run) = run else {
         return false;
     };
-    match call {
-        Call::Start | Call::Result | Call::Retry => true,
-        Call::Add(value) => {
-            let is_seen = digest(run).is_none_or(|digest| digest.values.contains(value));
-            values(run).contains(value) && is_seen
-        }
+    match &request.call {
+        Call::Start | Call::Result | Call::Retry | Call::Ask => true,
+        Call::Add(value) => is_seen(run, *value),
+        Call::Enter(value) => is_seen(run, *value) && is_done(run, request.req),
         Call::Finish => has(
             run,
             |kind| matches!(kind, EventKind::Signaled { name, .. } if name.as_str() == FINISH.name()),
@@ -67,6 +69,28 @@ fn is_kept(call: &Call, run: Option<&RunFacts>) -> bool {
         }),
         Call::Terminate => run.status == Status::Terminated,
     }
+}
+
+/// The value is in the history, and the code saw it if it came to its end.
+fn is_seen(run: &RunFacts, value: u64) -> bool {
+    let is_seen = digest(run).is_none_or(|digest| digest.values.contains(&value));
+    values(run).contains(&value) && is_seen
+}
+
+/// The update with the number of this request has its outcome, once in all runs of the trip.
+fn is_done(run: &RunFacts, req: ReqNo) -> bool {
+    let update = format!("r{}", req.0);
+    let outcomes = run.events.iter().filter(|event| {
+        matches!(&event.kind, EventKind::Update(UpdateEvent::Completed { id, .. })
+            if id.as_str() == update)
+    });
+    outcomes.count() == 1
+}
+
+/// What a question showed is there: its answer waited for the disk.
+fn has_all(run: &RunFacts, told: &[u64]) -> bool {
+    let there = values(run);
+    told.iter().all(|value| there.contains(value))
 }
 
 fn has(run: &RunFacts, is_it: impl Fn(&EventKind) -> bool) -> bool {

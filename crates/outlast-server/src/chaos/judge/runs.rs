@@ -2,47 +2,59 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use outlast_model::event::{UpdateEvent, UpdateRequest};
 use outlast_model::{EventKind, Payload, Resolution, Seq, Status, grammar};
 
 use super::books::Books;
+use super::chains::{self, Trip};
 use super::{Findings, RunFacts, Wrong};
-use crate::chaos::record::{Call, LedgerSeq};
+use crate::chaos::record::{Call, Effect, LedgerSeq};
 use crate::chaos::trip::{Digest, Mark, NAP};
 
-pub(super) fn check(books: &Books, runs: &[RunFacts], findings: &mut Findings) {
-    let mut seen = BTreeSet::new();
+pub(super) fn check(books: &Books, runs: &[RunFacts], trips: &[Trip], findings: &mut Findings) {
     for run in runs {
-        if !books.was_asked(&run.trip, &Call::Start) {
-            findings.note(Wrong::Phantom, format!("{} was never started", run.trip));
-        }
-        if !seen.insert(run.trip.as_str()) {
-            findings.note(Wrong::Duplicated, format!("{} has two runs", run.trip));
-        }
         if let Err(violation) = grammar::check(&run.events) {
             findings.note(
                 Wrong::Phantom,
                 format!("history of {}: {violation}", run.trip),
             );
         }
-        messages(books, run, findings);
-        let successes = successes(run);
-        for success in &successes {
-            happened(books, run, success, findings);
-        }
-        undone(run, &successes, findings);
-        if let Some(digest) = digest(run) {
-            hangs_together(run, &digest, &successes, findings);
-        }
-        if run.status == Status::Failed {
-            findings.note(
-                Wrong::Lost,
-                format!("{} failed, and nothing made it", run.trip),
-            );
+    }
+    for trip in trips {
+        check_trip(books, trip, findings);
+        chains::check_leg(trip, findings);
+        if let Some(leg) = chains::leg(trip) {
+            for success in successes(leg) {
+                let runs = std::slice::from_ref(&leg.run);
+                happened(books, (leg, runs), &success, findings);
+            }
         }
     }
 }
 
-/// The values of all messages in the history, in order.
+fn check_trip(books: &Books, trip: &Trip, findings: &mut Findings) {
+    let run = &trip.whole;
+    if !books.was_asked(&run.trip, &Call::Start) {
+        findings.note(Wrong::Phantom, format!("{} was never started", run.trip));
+    }
+    messages(books, run, findings);
+    let successes = successes(run);
+    for success in &successes {
+        happened(books, (run, &trip.runs), success, findings);
+    }
+    undone(run, &successes, findings);
+    if let Some(digest) = digest(run) {
+        hangs_together(run, &digest, &successes, findings);
+    }
+    if run.status == Status::Failed {
+        findings.note(
+            Wrong::Lost,
+            format!("{} failed, and nothing made it", run.trip),
+        );
+    }
+}
+
+/// The values of all messages and updates in the history, in order.
 pub(super) fn values(run: &RunFacts) -> Vec<u64> {
     let mut values = Vec::new();
     for event in &run.events {
@@ -50,9 +62,22 @@ pub(super) fn values(run: &RunFacts) -> Vec<u64> {
             && name.as_str() == "add"
         {
             values.extend(input.decode::<u64>().ok());
+        } else if let EventKind::Update(update) = &event.kind
+            && let Some(request) = request_of(update)
+        {
+            values.extend(request.input.decode::<u64>().ok());
         }
     }
     values
+}
+
+/// The request of an update stands in the first of its events, and only there.
+fn request_of(update: &UpdateEvent) -> Option<&UpdateRequest> {
+    match update {
+        UpdateEvent::Admitted(request) => Some(request),
+        UpdateEvent::Accepted(accepted) => accepted.request.as_ref(),
+        UpdateEvent::Completed { .. } => None,
+    }
 }
 
 /// What a completed run returned.
@@ -67,7 +92,8 @@ pub(super) fn digest(run: &RunFacts) -> Option<Digest> {
 fn messages(books: &Books, run: &RunFacts, findings: &mut Findings) {
     let mut seen = BTreeSet::new();
     for value in values(run) {
-        if !books.was_asked(&run.trip, &Call::Add(value)) {
+        let asked = [Call::Add(value), Call::Enter(value)];
+        if !asked.iter().any(|call| books.was_asked(&run.trip, call)) {
             findings.note(
                 Wrong::Phantom,
                 format!("{} has message {value}, nobody sent it", run.trip),
@@ -124,12 +150,17 @@ fn successes(run: &RunFacts) -> Vec<Success> {
 }
 
 /// A recorded success has its effect behind it, and nothing began after it.
-fn happened(books: &Books, run: &RunFacts, success: &Success, findings: &mut Findings) {
+fn happened(
+    books: &Books,
+    (run, runs): (&RunFacts, &[String]),
+    success: &Success,
+    findings: &mut Findings,
+) {
     let what = format!("{} of {}", success.name, run.trip);
     let begin = success.mark.as_ref().map(|mark| LedgerSeq(mark.begin));
     let known = begin.and_then(|begin| Some((begin, books.begins.get(&begin)?)));
-    let Some((begin, effect)) = known.filter(|(_, e)| e.run == run.run && e.name == success.name)
-    else {
+    let is_its_own = |effect: &Effect| runs.contains(&effect.run) && effect.name == success.name;
+    let Some((begin, effect)) = known.filter(|(_, effect)| is_its_own(effect)) else {
         return findings.note(
             Wrong::Phantom,
             format!("{what} has a result that nobody made"),

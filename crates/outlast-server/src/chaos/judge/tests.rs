@@ -7,6 +7,8 @@ use outlast_model::{
     Attempt, EventId, EventKind, Headers, Payload, Resolution, Seq, Shared, Timestamp,
 };
 
+mod chains;
+
 use super::*;
 use crate::chaos::record::{Answer, Call, ChildNo, Effect, LedgerSeq, Record, ReqNo, Request};
 use crate::chaos::trip::{Digest, Mark};
@@ -173,6 +175,7 @@ impl Clean {
             marks,
             slept_ms: 8,
             values: vec![7],
+            leg: None,
         };
         Self {
             story,
