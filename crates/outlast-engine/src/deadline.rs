@@ -108,8 +108,8 @@ impl Deadlines {
     }
 
     fn remove(&mut self, thing: Deadline, time: Timestamp) {
-        remove(&mut self.by_time, (time, thing));
-        remove(&mut self.by_thing, (thing, time));
+        remove(&mut self.by_time, &(time, thing));
+        remove(&mut self.by_thing, &(thing, time));
     }
 }
 
@@ -121,10 +121,10 @@ fn insert<T: Ord>(queue: &mut VecDeque<T>, item: T) {
     queue.insert(at, item);
 }
 
-fn remove<T: Ord>(queue: &mut VecDeque<T>, item: T) {
-    if queue.front() == Some(&item) {
+fn remove<T: Ord>(queue: &mut VecDeque<T>, item: &T) {
+    if queue.front() == Some(item) {
         queue.pop_front();
-    } else if let Ok(at) = queue.binary_search(&item) {
+    } else if let Ok(at) = queue.binary_search(item) {
         queue.remove(at);
     }
 }
