@@ -26,6 +26,7 @@ fn chained(clean: &Clean) -> (Vec<Line>, RunFacts, RunFacts) {
         queue: "default".into(),
         input: Payload::null(),
         run_timeout: None,
+        headers: Default::default(),
     }));
     let completed = std::mem::replace(&mut end.kind, kind);
     (first.run, first.status) = (one, Status::ContinuedAsNew);
@@ -79,6 +80,7 @@ fn updated(outcomes: usize) -> Findings {
             id: id.as_str().into(),
             name: "enter".into(),
             input: encode(&8),
+            headers: Default::default(),
         }),
         behind: EventId(1),
     };
@@ -143,6 +145,7 @@ fn with_leg(is_told: bool) -> (Vec<Line>, RunFacts, RunFacts) {
         input: Payload::null(),
         options: Default::default(),
         site: Site::default(),
+        headers: Default::default(),
     }));
     let told = if is_told {
         mark.clone()
