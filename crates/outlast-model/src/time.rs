@@ -1,5 +1,7 @@
 //! Points in time, in whole microseconds since 1970. Never read from a clock here.
 
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
@@ -56,10 +58,33 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// How long ago, or in how long, for people.
+pub fn ago(time: Timestamp, now: Timestamp) -> String {
+    if time > now {
+        format!("in {}", span(time.since(now)))
+    } else {
+        format!("{} ago", span(now.since(time)))
+    }
+}
+
+/// A length of time in its largest unit, for people.
+pub fn span(length: Duration) -> String {
+    let seconds = length.as_secs();
+    match seconds {
+        0 => format!("{} ms", length.as_millis()),
+        1..10 => format!("{:.1} s", length.as_secs_f64()),
+        10..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::string::ToString;
+    use std::vec::Vec;
 
     #[test]
     fn prints_as_rfc_3339() {
@@ -68,6 +93,18 @@ mod tests {
             Timestamp(1_709_164_800_000_001).to_string(),
             "2024-02-29T00:00:00.000001Z"
         );
+    }
+
+    #[test]
+    fn times_are_told_in_their_largest_unit() {
+        let told: Vec<String> = [0, 900, 1_500, 60_000, 600_000, 10_000_000, 200_000_000]
+            .map(|ms| span(Duration::from_millis(ms)))
+            .into();
+        assert_eq!(
+            told,
+            ["0 ms", "900 ms", "1.5 s", "60 s", "10 min", "2 h", "2 days"]
+        );
+        assert_eq!(ago(Timestamp(5_000_000), Timestamp(2_000_000)), "in 3.0 s");
     }
 
     #[test]

@@ -3,15 +3,17 @@
 
 mod json;
 pub(crate) mod ls;
-mod reason;
 pub(crate) mod show;
 pub(crate) mod text;
 pub(crate) mod why;
 
 use std::path::PathBuf;
 
+use outlast::why::Around;
 use outlast_model::view::{RunRef, Summary};
 use outlast_service::inspect::{Found, Inspector};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::stop::Stop;
 
@@ -65,6 +67,19 @@ impl Place {
                     names.join("\n")
                 )))
             }
+        }
+    }
+
+    /// Whether a process owns the file, as far as can be told: the last one that opened it has
+    /// left its number beside it.
+    fn around(&self) -> Around<'static> {
+        let mut lock = self.db.clone().into_os_string();
+        lock.push(".lock");
+        let signed = std::fs::read_to_string(lock).unwrap_or_default();
+        let owner = signed.trim().parse().ok().and_then(Pid::from_raw);
+        match owner {
+            Some(owner) if test_kill_process(owner) == Err(Errno::SRCH) => Around::Nobody,
+            Some(_) | None => Around::Elsewhere,
         }
     }
 

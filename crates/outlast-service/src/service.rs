@@ -350,6 +350,11 @@ impl Service {
         levels
     }
 
+    /// The time, as its runs see it.
+    pub fn now(&self) -> outlast_model::Timestamp {
+        self.clock.now()
+    }
+
     /// Whether the store failed and has not been opened anew yet.
     pub fn is_store_away(&self) -> bool {
         self.is_store_away.load(Ordering::Relaxed)

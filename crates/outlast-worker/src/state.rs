@@ -64,6 +64,13 @@ impl WorkerState {
         self.threads.iter().map(|thread| thread.cached).sum()
     }
 
+    /// How many slots of activities a queue has, if all of them are taken.
+    pub fn full_activity_slots(&self, queue: &QueueName) -> Option<usize> {
+        let is_it = |slots: &&SlotState| slots.queue == *queue && slots.kind == "activity";
+        let slots = self.slots.iter().find(is_it)?;
+        slots.slots.filter(|most| slots.used >= *most)
+    }
+
     /// Shards whose every thread has been inside user code for so long: nobody answers there.
     pub fn silent_shards(&self, limit: Duration) -> Vec<usize> {
         if self.standing.life != Life::Running {

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use outlast_model::failure::type_name;
 use outlast_model::task::builtin_query;
 use outlast_model::view::{Description, RunOutcome, RunRef};
-use outlast_model::{Event, FailureKind, RunId, TimeoutKind, WorkflowId, WorkflowType};
+use outlast_model::{Event, FailureKind, Refusal, RunId, TimeoutKind, WorkflowId, WorkflowType};
 use serde_json::Value;
 
 use crate::arg::Arg;
@@ -20,6 +20,7 @@ use crate::query::{Asking, Query};
 use crate::signal::{Sent, Signal};
 use crate::trace::Trace;
 use crate::update::{Update, Updating};
+use crate::why::{self, Answer};
 use crate::wire::Data;
 
 /// A run, or the newest run of an id, that gives a `T` or fails with an `E`. Cheap to clone.
@@ -149,6 +150,20 @@ impl<T, E> Handle<T, E> {
     /// [`CallError::Refused`] when there is no such run.
     pub async fn describe(&self) -> Result<Description, CallError> {
         Ok(self.app.port().describe(self.run.clone()).await?)
+    }
+
+    /// Why the run does not move, what counts most first, each with what would help.
+    ///
+    /// # Errors
+    /// [`CallError::Refused`] when there is no such run.
+    pub async fn why(&self) -> Result<Vec<Answer>, CallError> {
+        let run = match self.describe().await {
+            Err(CallError::Refused(Refusal::Quarantined { reason, .. })) => {
+                return Ok(vec![why::damaged(&reason, "")]);
+            }
+            described => described?,
+        };
+        Ok(self.app.why(&run))
     }
 
     /// The run's history.

@@ -66,6 +66,7 @@ mod units;
 mod update;
 mod via;
 mod wait;
+pub mod why;
 mod wire;
 mod workflow;
 

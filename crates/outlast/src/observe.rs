@@ -6,12 +6,15 @@
 
 use std::fmt;
 
+use outlast_model::view::Description;
+use outlast_service::clock::{Clock as _, SystemClock};
 use outlast_worker::standing::{Life, Standing};
 use outlast_worker::state::WorkerState;
 use outlast_worker::{Bus, Events, Settings, Severity};
 use tokio::sync::watch;
 
 use crate::client::App;
+use crate::why::{self, Answer, Around};
 
 /// Why an application is not well.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,6 +170,18 @@ impl App {
             None => Bus::default(),
         };
         StateWatch { watch: bus.watch() }
+    }
+
+    /// Why a run that was just described does not move, seen from this process.
+    pub(crate) fn why(&self, run: &Description) -> Vec<Answer> {
+        let Some(running) = self.running() else {
+            return why::reasons(run, &Around::Elsewhere, SystemClock.now(), "");
+        };
+        let around = Around::Here {
+            worker: &running.worker.state(),
+            is_store_away: running.service.is_store_away(),
+        };
+        why::reasons(run, &around, running.service.now(), "")
     }
 
     /// Whether it is well. A client without a worker is: there is nothing to restart.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use outlast::why::reasons;
 use outlast_model::event::{ChildEvent, ExternalEvent, UpdateEvent, UpdateOutcome};
 use outlast_model::view::{Description, RunOutcome};
 use outlast_model::{Event, EventKind, Timestamp};
 
-use super::reason::reasons;
 use super::{Output, Place, json, text};
 use crate::stop::Stop;
 use crate::{clock, out};
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Stop> {
         Output::Table => {
             let now = clock::wall();
             let mut page = head(&description, now);
-            page.push_str(&waiting(&description, now, &args.place.suffix()));
+            page.push_str(&waiting(&description, now, &args.place));
             let from = if args.events {
                 0
             } else {
@@ -83,12 +83,12 @@ fn head(run: &Description, now: Timestamp) -> String {
     lines.join("\n") + "\n"
 }
 
-fn waiting(run: &Description, now: Timestamp, db: &str) -> String {
+fn waiting(run: &Description, now: Timestamp, place: &Place) -> String {
     if !run.summary.status.is_open() {
         return String::new();
     }
     let mut page = String::from("waiting\n");
-    for answer in reasons(run, now, db) {
+    for answer in reasons(run, &place.around(), now, &place.suffix()) {
         // Writing to a String cannot fail.
         writeln!(page, "  {}", answer.text).ok();
     }

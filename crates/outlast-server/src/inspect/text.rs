@@ -1,36 +1,14 @@
 //! Times, sizes, ids and columns for people.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
+use outlast_model::Payload;
 use outlast_model::payload::Encoding;
+pub(super) use outlast_model::time::{ago, span};
 use outlast_model::view::Summary;
-use outlast_model::{Payload, Timestamp};
 
 /// Longer values are cut: a table is no place to read them.
 const VALUE_CHARS: usize = 160;
-
-/// How long ago, or in how long.
-pub(super) fn ago(time: Timestamp, now: Timestamp) -> String {
-    if time > now {
-        format!("in {}", span(time.since(now)))
-    } else {
-        format!("{} ago", span(now.since(time)))
-    }
-}
-
-/// A length of time in its largest unit.
-pub(super) fn span(length: Duration) -> String {
-    let seconds = length.as_secs();
-    match seconds {
-        0 => format!("{} ms", length.as_millis()),
-        1..10 => format!("{:.1} s", length.as_secs_f64()),
-        10..120 => format!("{seconds} s"),
-        120..7_200 => format!("{} min", seconds / 60),
-        7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
-    }
-}
 
 /// A size in bytes.
 pub(super) fn size(bytes: u64) -> String {
@@ -89,18 +67,6 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_told_in_their_largest_unit() {
-        let told: Vec<String> = [0, 900, 1_500, 60_000, 600_000, 10_000_000, 200_000_000]
-            .map(|ms| span(Duration::from_millis(ms)))
-            .into();
-        assert_eq!(
-            told,
-            ["0 ms", "900 ms", "1.5 s", "60 s", "10 min", "2 h", "2 days"]
-        );
-        assert_eq!(ago(Timestamp(5_000_000), Timestamp(2_000_000)), "in 3.0 s");
-    }
 
     #[test]
     fn a_long_value_is_cut_and_says_so() {

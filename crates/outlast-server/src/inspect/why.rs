@@ -1,9 +1,9 @@
 //! `outlast why`: what keeps a run, and what would help.
 
+use outlast::why::{Answer, damaged, reasons};
 use outlast_model::Refusal;
 use serde_json::json;
 
-use super::reason::{Answer, damaged, reasons};
 use super::{Output, Place, json};
 use crate::stop::Stop;
 use crate::{clock, out};
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Stop> {
     let run = args.place.find(&inspector, &args.run)?;
     let db = args.place.suffix();
     let answers = match inspector.describe(&run) {
-        Ok(description) => reasons(&description, clock::wall(), &db),
+        Ok(description) => reasons(&description, &args.place.around(), clock::wall(), &db),
         Err(Refusal::Quarantined { reason, .. }) => vec![damaged(&reason, &db)],
         Err(refusal) => return Err(refusal.into()),
     };

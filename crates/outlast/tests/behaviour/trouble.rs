@@ -391,3 +391,20 @@ fn an_application_is_ready_until_it_stops() {
         assert_eq!(reasons, [outlast::HealthReason::Stopping]);
     });
 }
+
+#[test]
+fn a_run_says_why_it_does_not_move() {
+    drive(async {
+        let env = TestEnv::new().activity(one).workflow(broken::plain);
+        let app = env.report(|_| ()).start().await;
+        let run = app
+            .start(broken::plain, ())
+            .id("a")
+            .await
+            .expect("it starts");
+        until(&run, |d| d.trouble.is_some()).await;
+        let answers = run.why().await.expect("it is known");
+        assert_eq!(answers[0].reason, outlast::why::Reason::Failing);
+        assert!(!answers[0].next.is_empty(), "{answers:?}");
+    });
+}

@@ -1,15 +1,26 @@
 //! Why a run does not move: a closed list, in the order in which reasons count, each with the
 //! next step. Trouble of the run's own code comes first: nothing else matters before it is gone.
+//! Then comes whoever should run it and does not; then what it waits for.
+//!
+//! [`Handle::why`](crate::Handle::why) asks from inside a process that knows its own worker;
+//! `outlast why` asks from outside, with what the file says.
+
+mod around;
+mod waits;
 
 use outlast_model::event::TaskFailedCause;
-use outlast_model::view::{Description, Trouble, Waiting};
+use outlast_model::failure::type_name;
+use outlast_model::time::ago;
+use outlast_model::view::{Description, Trouble};
 use outlast_model::{Status, Timestamp};
 
-use super::text::{ago, span};
+pub use around::Around;
+use waits::waits;
 
 /// Why a run does not move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+#[non_exhaustive]
+pub enum Reason {
     /// It has ended.
     Ended,
     /// Its records contradict themselves.
@@ -24,6 +35,18 @@ pub(super) enum Reason {
     BadCommand,
     /// Its code fails and is tried again.
     Failing,
+    /// No worker has what it needs.
+    NotRegistered,
+    /// The worker goes down.
+    ShuttingDown,
+    /// No worker serves its queue, or there is none at all.
+    NoWorker,
+    /// The store or the server does not answer.
+    BackendAway,
+    /// An attempt of it was told to stop and goes on.
+    Zombie,
+    /// All slots are taken.
+    SlotsBusy,
     /// An attempt failed and the next one is not due yet.
     RetryBackOff,
     /// An activity is due and nobody runs it.
@@ -48,15 +71,18 @@ pub(super) enum Reason {
 
 /// A reason with what is known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) reason: Reason,
-    pub(super) text: String,
-    pub(super) next: String,
+pub struct Answer {
+    /// Which.
+    pub reason: Reason,
+    /// What is known about it.
+    pub text: String,
+    /// What would help.
+    pub next: String,
 }
 
 impl Reason {
     /// For programs.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Ended => "ended",
             Self::Damaged => "damaged",
@@ -65,6 +91,12 @@ impl Reason {
             Self::Quarantined => "blocked-quarantined",
             Self::BadCommand => "blocked-bad-command",
             Self::Failing => "failing-task",
+            Self::NotRegistered => "not-registered",
+            Self::ShuttingDown => "shutting-down",
+            Self::NoWorker => "no-worker",
+            Self::BackendAway => "backend-away",
+            Self::Zombie => "zombie",
+            Self::SlotsBusy => "slots-busy",
             Self::RetryBackOff => "retry-back-off",
             Self::ActivityPending => "activity-pending",
             Self::ActivityRunning => "activity-running",
@@ -81,6 +113,7 @@ impl Reason {
     /// What would help. `run` and `db` are as they go on a command line.
     fn next(self, run: &str, db: &str) -> String {
         let look = format!("outlast show {run} --events {db}");
+        let look = look.trim_end();
         match self {
             Self::Ended => format!("nothing to do; its story: {look}"),
             Self::Damaged => "keep a copy of the file and restore a backup".into(),
@@ -97,6 +130,16 @@ impl Reason {
             ),
             Self::BadCommand => format!("fix what the error names and deploy; {look}"),
             Self::Failing => "fix the error and deploy: the run goes on where it is".into(),
+            Self::NotRegistered => "register what is named, in a process that serves its queue: \
+                                    the run goes on by itself"
+                .into(),
+            Self::ShuttingDown => "start the application again: the run goes on where it is".into(),
+            Self::NoWorker => "start a process that serves it, and look at what it says".into(),
+            Self::BackendAway => "look at the disk or at the server; it is tried again".into(),
+            Self::Zombie => "let the code of the attempt look at is_cancelled(); only the end of \
+                             the process ends it"
+                .into(),
+            Self::SlotsBusy => "wait, or give the queue more slots or more workers".into(),
             Self::RetryBackOff => {
                 "wait, or fix what the error names: the next attempt finds it".into()
             }
@@ -124,8 +167,9 @@ impl Reason {
     }
 }
 
-/// Everything that keeps the run, what counts most first.
-pub(super) fn reasons(run: &Description, now: Timestamp, db: &str) -> Vec<Answer> {
+/// Everything that keeps the run, what counts most first. `db` is the rest of a command line that
+/// names the file, or nothing.
+pub fn reasons(run: &Description, around: &Around<'_>, now: Timestamp, db: &str) -> Vec<Answer> {
     let id = run.summary.workflow_id.as_str();
     let answer = |(reason, text): (Reason, String)| Answer {
         reason,
@@ -142,11 +186,13 @@ pub(super) fn reasons(run: &Description, now: Timestamp, db: &str) -> Vec<Answer
         .map(|waiting| waits(waiting, now))
         .collect();
     waits.sort_by_key(|(reason, _)| *reason as u8);
-    trouble.chain(waits).map(answer).collect()
+    let around = around.reasons(run, now);
+    let all = trouble.chain(around).chain(waits);
+    all.map(answer).collect()
 }
 
 /// The answer for a run that cannot be read.
-pub(super) fn damaged(what: &str, db: &str) -> Answer {
+pub fn damaged(what: &str, db: &str) -> Answer {
     let reason = Reason::Damaged;
     Answer {
         reason,
@@ -170,6 +216,11 @@ fn ended(run: &Description, now: Timestamp) -> String {
 }
 
 fn troubled(trouble: &Trouble, now: Timestamp) -> (Reason, String) {
+    if trouble.failure.type_name() == Some(type_name::NOT_REGISTERED) {
+        let since = ago(trouble.since, now);
+        let text = format!("since {since}: {}", trouble.failure);
+        return (Reason::NotRegistered, text);
+    }
     let reason = match trouble.cause {
         TaskFailedCause::NonDeterminism => Reason::Mismatch,
         TaskFailedCause::Stuck => Reason::Stuck,
@@ -190,166 +241,6 @@ fn troubled(trouble: &Trouble, now: Timestamp) -> (Reason, String) {
         trouble.failure
     );
     (reason, text)
-}
-
-fn waits(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
-    match waiting {
-        Waiting::ActivityPending { .. }
-        | Waiting::ActivityRunning { .. }
-        | Waiting::ActivityOutside { .. } => waits_for_activity(waiting, now),
-        Waiting::Step {
-            name,
-            attempt,
-            site,
-            ..
-        } => (
-            Reason::Step,
-            format!("step {name:?} is not done (attempt {attempt}, {site})"),
-        ),
-        Waiting::Timer { due, site, .. } if *due > now => (
-            Reason::Timer,
-            format!("a timer fires {} ({site})", ago(*due, now)),
-        ),
-        Waiting::Timer { due, site, .. } => (
-            Reason::Timer,
-            format!("a timer was due {} ({site})", ago(*due, now)),
-        ),
-        Waiting::Child { .. }
-        | Waiting::SignalExternal { .. }
-        | Waiting::CancelExternal { .. }
-        | Waiting::Update { .. } => waits_for_others(waiting),
-        Waiting::Task => (
-            Reason::Task,
-            "its code has something to see and has not run yet".into(),
-        ),
-        Waiting::Message => (
-            Reason::Message,
-            "it waits for a message or a condition".into(),
-        ),
-    }
-}
-
-/// What an activity has to bring.
-fn waits_for_activity(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
-    let last = |failure: &Option<outlast_model::Failure>| match failure {
-        Some(failure) => format!("; last error: {failure}"),
-        None => String::new(),
-    };
-    match waiting {
-        Waiting::ActivityPending {
-            activity_type,
-            attempt,
-            due,
-            last_failure,
-            site,
-            ..
-        } if *due > now => {
-            let (due, last) = (ago(*due, now), last(last_failure));
-            let text = format!(
-                "activity {activity_type} tries again {due} (attempt {attempt}, {site}){last}"
-            );
-            (Reason::RetryBackOff, text)
-        }
-        Waiting::ActivityPending {
-            activity_type,
-            attempt,
-            due,
-            last_failure,
-            site,
-            ..
-        } => {
-            let (due, last) = (span(now.since(*due)), last(last_failure));
-            let text = format!(
-                "activity {activity_type} has been due for {due} (attempt {attempt}, {site}){last}"
-            );
-            (Reason::ActivityPending, text)
-        }
-        Waiting::ActivityRunning {
-            activity_type,
-            attempt,
-            since,
-            last_failure,
-            site,
-            ..
-        } => {
-            let (since, last) = (span(now.since(*since)), last(last_failure));
-            let text = format!(
-                "activity {activity_type} runs for {since} (attempt {attempt}, {site}){last}"
-            );
-            (Reason::ActivityRunning, text)
-        }
-        Waiting::ActivityOutside {
-            activity_type,
-            attempt,
-            since,
-            due,
-            site,
-            ..
-        } => {
-            let since = span(now.since(*since));
-            let due = due.map_or_else(String::new, |due| {
-                format!("; it runs out of time {}", ago(due, now))
-            });
-            let text = format!(
-                "activity {activity_type} has waited {since} for an answer from outside \
-                 (attempt {attempt}, {site}){due}"
-            );
-            (Reason::Outside, text)
-        }
-        Waiting::Timer { .. }
-        | Waiting::Step { .. }
-        | Waiting::Child { .. }
-        | Waiting::SignalExternal { .. }
-        | Waiting::CancelExternal { .. }
-        | Waiting::Update { .. }
-        | Waiting::Task
-        | Waiting::Message => (Reason::Task, String::new()),
-    }
-}
-
-/// What only another run, or a handler, can bring to an end.
-fn waits_for_others(waiting: &Waiting) -> (Reason, String) {
-    match waiting {
-        Waiting::Child {
-            workflow_id,
-            is_started,
-            site,
-            ..
-        } => {
-            let state = if *is_started {
-                "runs"
-            } else {
-                "is being started"
-            };
-            (
-                Reason::OtherRun,
-                format!("its child {workflow_id} {state} ({site})"),
-            )
-        }
-        Waiting::SignalExternal {
-            target, name, site, ..
-        } => (
-            Reason::OtherRun,
-            format!(
-                "signal {name} is on its way to {} ({site})",
-                target.workflow_id
-            ),
-        ),
-        Waiting::CancelExternal { target, site, .. } => (
-            Reason::OtherRun,
-            format!("a cancel is on its way to {} ({site})", target.workflow_id),
-        ),
-        Waiting::Update { id, name } => {
-            (Reason::Update, format!("update {name} ({id}) is not done"))
-        }
-        Waiting::ActivityPending { .. }
-        | Waiting::ActivityRunning { .. }
-        | Waiting::ActivityOutside { .. }
-        | Waiting::Timer { .. }
-        | Waiting::Step { .. }
-        | Waiting::Task
-        | Waiting::Message => (Reason::Task, String::new()),
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use outlast_model::event::Site;
-use outlast_model::view::{RunOutcome, Summary};
-use outlast_model::{Attempt, Failure, Payload, Seq};
+use outlast_model::view::{RunOutcome, Summary, Waiting};
+use outlast_model::{Attempt, Failure, Payload, RunId, Seq};
+use outlast_worker::event::{AttemptIn, StopPhase};
+use outlast_worker::state::{SlotState, WorkerState};
+use outlast_worker::{Bus, WorkerEvent};
 
 use super::*;
 
@@ -56,7 +59,12 @@ fn pending(due: Timestamp) -> Waiting {
 }
 
 fn first(waiting: Vec<Waiting>, cause: Option<TaskFailedCause>) -> Answer {
-    let answers = reasons(&description(waiting, cause), NOW, "--db x.db");
+    let answers = reasons(
+        &description(waiting, cause),
+        &Around::Elsewhere,
+        NOW,
+        "--db x.db",
+    );
     answers
         .into_iter()
         .next()
@@ -146,10 +154,112 @@ fn an_ended_run_says_how() {
         "",
         "the card was declined",
     )));
-    let answers = reasons(&run, NOW, "--db x.db");
+    let answers = reasons(&run, &Around::Elsewhere, NOW, "--db x.db");
     let text = "it has ended (failed, 10 min ago): the card was declined";
     assert_eq!(
         answers.iter().map(|a| a.text.as_str()).collect::<Vec<_>>(),
         [text]
     );
+}
+
+#[test]
+fn what_no_worker_has_is_named() {
+    let mut run = description(vec![Waiting::Task], Some(TaskFailedCause::BadCommand));
+    let text = "no worker has workflow order; add .workflow(order) to the builder";
+    if let Some(trouble) = &mut run.trouble {
+        trouble.failure = Failure::application(type_name::NOT_REGISTERED, text);
+    }
+    let answers = reasons(&run, &Around::Elsewhere, NOW, "");
+    assert_eq!(answers[0].reason, Reason::NotRegistered);
+    assert!(answers[0].text.ends_with(text), "{answers:?}");
+}
+
+/// A worker of queue `default` that has seen these events.
+fn worker(events: Vec<WorkerEvent>, used: usize) -> WorkerState {
+    let bus = Bus::default();
+    let queue = "default".into();
+    bus.emit(WorkerEvent::Started { shards: 1 });
+    bus.emit(WorkerEvent::QueueRegistered { queue });
+    for event in events {
+        bus.emit(event);
+    }
+    WorkerState {
+        standing: bus.standing(),
+        shards: 1,
+        threads: Vec::new(),
+        spare_threads: 0,
+        slots: vec![SlotState {
+            queue: "default".into(),
+            kind: "activity",
+            used,
+            slots: Some(2),
+        }],
+        attempts: used,
+    }
+}
+
+fn seen_from(worker: &WorkerState, is_store_away: bool) -> Vec<Reason> {
+    let around = Around::Here {
+        worker,
+        is_store_away,
+    };
+    let run = description(vec![pending(Timestamp(1))], None);
+    let answers = reasons(&run, &around, NOW, "");
+    answers.into_iter().map(|answer| answer.reason).collect()
+}
+
+#[test]
+fn a_worker_that_is_well_is_no_reason() {
+    let well = worker(Vec::new(), 1);
+    assert_eq!(seen_from(&well, false), [Reason::ActivityPending]);
+}
+
+#[test]
+fn whoever_should_run_it_and_does_not_is_the_reason() {
+    let spent = Duration::from_secs(12);
+    let attempt = AttemptIn {
+        run_id: RunId::default(),
+        kind: outlast_model::task::AttemptKind::Activity,
+        name: "charge".into(),
+        seq: Seq(1),
+        attempt: Attempt(1),
+    };
+    let (phase, queue) = (StopPhase::Finishing, "default".into());
+    let cases = [
+        (
+            vec![WorkerEvent::Stopping { phase, attempts: 1 }],
+            Reason::ShuttingDown,
+        ),
+        (
+            vec![WorkerEvent::QueueUnregistered { queue }],
+            Reason::NoWorker,
+        ),
+        (vec![WorkerEvent::Zombie { attempt, spent }], Reason::Zombie),
+        (
+            vec![WorkerEvent::BackendUnavailable {
+                backend: "the cluster".into(),
+                error: "refused".into(),
+                retry_in: spent,
+            }],
+            Reason::BackendAway,
+        ),
+    ];
+    for (events, reason) in cases {
+        let seen = seen_from(&worker(events, 1), false);
+        assert_eq!(seen, [reason, Reason::ActivityPending]);
+    }
+    let full = seen_from(&worker(Vec::new(), 2), false);
+    assert_eq!(full, [Reason::SlotsBusy, Reason::ActivityPending]);
+    let store = seen_from(&worker(Vec::new(), 1), true);
+    assert_eq!(store, [Reason::BackendAway, Reason::ActivityPending]);
+}
+
+#[test]
+fn nobody_is_a_reason_only_for_what_is_due() {
+    let due = description(vec![Waiting::Task], None);
+    let answers = reasons(&due, &Around::Nobody, NOW, "");
+    assert_eq!(answers[0].reason, Reason::NoWorker);
+    let not_due = description(vec![Waiting::Message], None);
+    let answers = reasons(&not_due, &Around::Nobody, NOW, "");
+    assert_eq!(answers[0].reason, Reason::Message);
 }

@@ -1,0 +1,118 @@
+//! Whoever should run it: what is known about them, and whether that is the reason.
+
+use outlast_model::Timestamp;
+use outlast_model::view::{Description, Waiting};
+use outlast_worker::standing::Life;
+use outlast_worker::state::WorkerState;
+
+use super::Reason;
+
+/// What is known about whoever should run it.
+#[derive(Clone, Copy, Debug)]
+pub enum Around<'a> {
+    /// No process does.
+    Nobody,
+    /// Some process may; what it does cannot be seen from here.
+    Elsewhere,
+    /// This process does.
+    Here {
+        /// How its worker stands.
+        worker: &'a WorkerState,
+        /// Whether its store failed and is being opened anew.
+        is_store_away: bool,
+    },
+}
+
+impl Around<'_> {
+    /// Why nobody moves it, if something of it is due.
+    pub(super) fn reasons(&self, run: &Description, now: Timestamp) -> Vec<(Reason, String)> {
+        let is_due = run.waiting.iter().any(|waiting| wants_worker(waiting, now));
+        match self {
+            Self::Nobody if is_due => {
+                vec![(Reason::NoWorker, "no process owns the file it is in".into())]
+            }
+            Self::Nobody | Self::Elsewhere => Vec::new(),
+            Self::Here {
+                worker,
+                is_store_away,
+            } => {
+                let mut reasons = zombies(run, worker);
+                if is_due {
+                    reasons.extend(not_taken(run, worker, *is_store_away));
+                    reasons.extend(no_slot(run, worker, now));
+                }
+                reasons.sort_by_key(|(reason, _)| *reason as u8);
+                reasons
+            }
+        }
+    }
+}
+
+/// Whether it would move if somebody took it now.
+fn wants_worker(waiting: &Waiting, now: Timestamp) -> bool {
+    match waiting {
+        Waiting::Task => true,
+        Waiting::ActivityPending { due, .. } | Waiting::Timer { due, .. } => *due <= now,
+        Waiting::Step { .. }
+        | Waiting::ActivityRunning { .. }
+        | Waiting::ActivityOutside { .. }
+        | Waiting::Child { .. }
+        | Waiting::SignalExternal { .. }
+        | Waiting::CancelExternal { .. }
+        | Waiting::Update { .. }
+        | Waiting::Message => false,
+    }
+}
+
+fn not_taken(
+    run: &Description,
+    worker: &WorkerState,
+    is_store_away: bool,
+) -> Vec<(Reason, String)> {
+    let mut reasons = Vec::new();
+    let (standing, queue) = (&worker.standing, &run.summary.queue);
+    match standing.life {
+        Life::Stopping(_) | Life::Stopped => {
+            reasons.push((Reason::ShuttingDown, "the worker goes down".into()));
+        }
+        Life::New | Life::Starting => {
+            reasons.push((Reason::NoWorker, "the worker has not started yet".into()));
+        }
+        Life::Running if !standing.queues.contains(queue) => {
+            let text = format!("no worker here serves queue {queue}");
+            reasons.push((Reason::NoWorker, text));
+        }
+        Life::Running => {}
+    }
+    if is_store_away {
+        let text = "the store failed and is being opened anew";
+        reasons.push((Reason::BackendAway, text.into()));
+    }
+    for (backend, error) in &standing.away {
+        let text = format!("{backend} does not answer: {error}");
+        reasons.push((Reason::BackendAway, text));
+    }
+    reasons
+}
+
+fn zombies(run: &Description, worker: &WorkerState) -> Vec<(Reason, String)> {
+    let run_id = run.summary.run_id;
+    let mine = worker.standing.zombies().filter(|z| z.run_id == run_id);
+    mine.map(|attempt| {
+        let text = format!("{attempt} was told to stop and goes on");
+        (Reason::Zombie, text)
+    })
+    .collect()
+}
+
+fn no_slot(run: &Description, worker: &WorkerState, now: Timestamp) -> Option<(Reason, String)> {
+    let is_due =
+        |waiting: &&Waiting| matches!(waiting, Waiting::ActivityPending { due, .. } if *due <= now);
+    run.waiting.iter().find(is_due)?;
+    let queue = &run.summary.queue;
+    let full = worker.full_activity_slots(queue)?;
+    Some((
+        Reason::SlotsBusy,
+        format!("all {full} slots for activities of queue {queue} are taken"),
+    ))
+}
