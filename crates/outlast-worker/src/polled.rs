@@ -17,6 +17,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use outlast_model::task::{
     ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, Permit, TaskAnswer,
@@ -39,7 +40,7 @@ use order::{Answer, Order};
 /// Who runs attempts.
 pub trait AttemptHost: Send + Sync {
     /// Takes a slot of a queue, if one is free.
-    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> bool;
+    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> Permit;
     /// Gives one back whose attempt did not start.
     fn return_slot(&self, queue: &QueueName, kind: AttemptKind);
     /// Starts and stops attempts.
@@ -47,8 +48,8 @@ pub trait AttemptHost: Send + Sync {
 }
 
 impl AttemptHost for Worker {
-    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> bool {
-        Self::take_slot(self, queue, kind.into()) == Permit::Taken
+    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> Permit {
+        Self::take_slot(self, queue, kind.into())
     }
 
     fn return_slot(&self, queue: &QueueName, kind: AttemptKind) {
@@ -162,15 +163,15 @@ impl Inner {
         }
     }
 
-    fn begin_attempts(&self) {
+    fn begin_attempts(self: &Arc<Self>) {
         let Some(host) = self.host() else {
             return;
         };
-        // A slot supplier is code of the user: one that panics gives none.
-        let take_slot = |kind| {
-            catch_unwind(AssertUnwindSafe(|| host.take_slot(&self.queue, kind))).unwrap_or(false)
-        };
-        let begun = self.claims().begin(&self.queue, take_slot);
+        let take_slot = |kind| host.take_slot(&self.queue, kind);
+        let (begun, again) = self.claims().begin(&self.queue, take_slot);
+        if let Some(pause) = again {
+            self.begin_attempts_in(pause);
+        }
         if begun.is_empty() {
             return;
         }
@@ -182,6 +183,16 @@ impl Inner {
                 self.complete_attempt(token, AttemptResult::Failed(failure.clone()));
             }
         }
+    }
+
+    /// Slots may be free later, though no attempt ends.
+    fn begin_attempts_in(self: &Arc<Self>, pause: Duration) {
+        let me = self.clone();
+        drop(self.runtime.spawn(async move {
+            tokio::time::sleep(pause).await;
+            me.claims().asks_again();
+            me.begin_attempts();
+        }));
     }
 
     fn complete_attempt(&self, token: AttemptToken, result: AttemptResult) {

@@ -69,13 +69,7 @@ impl WorkerEvent {
             Self::Stopping { phase, attempts } => {
                 format!("the worker stops: {phase}, {attempts} attempts run")
             }
-            Self::Stopped { left_behind } if left_behind.is_empty() => {
-                "the worker has stopped".into()
-            }
-            Self::Stopped { left_behind } => {
-                let all = left_behind.join("; ");
-                format!("the worker has stopped and left behind what did not end: {all}")
-            }
+            Self::Stopped { left_behind } => stopped(left_behind),
             Self::SlowSlice(stuck) => format!("a slice takes long: {stuck}"),
             Self::ShardTakenOver { shard } => {
                 format!("a spare thread drives shard {shard}: its own is busy with one run")
@@ -94,10 +88,8 @@ impl WorkerEvent {
                 zombie(attempt, *spent)
             }
             Self::ZombieEnded { attempt, spent } => {
-                format!(
-                    "{attempt} has ended, {} after it was told to",
-                    seconds(*spent)
-                )
+                let late = seconds(*spent);
+                format!("{attempt} has ended, {late} after it was told to")
             }
             Self::ZombieLimit { zombies, limit } => format!(
                 "{zombies} zombies, {limit} are allowed: the worker takes no more work and stops"
@@ -149,6 +141,14 @@ impl Display for WorkerEvent {
             None => Ok(()),
         }
     }
+}
+
+fn stopped(left_behind: &[String]) -> String {
+    if left_behind.is_empty() {
+        return "the worker has stopped".into();
+    }
+    let all = left_behind.join("; ");
+    format!("the worker has stopped and left behind what did not end: {all}")
 }
 
 fn zombie(attempt: &AttemptIn, spent: Duration) -> String {

@@ -5,9 +5,10 @@
 //! attempt that finds none all the same waits here, and is the first to go when one is free.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use outlast_model::QueueName;
-use outlast_model::task::{AttemptKind, AttemptToken, RunNo, StopReason};
+use outlast_model::task::{AttemptKind, AttemptToken, Permit, RunNo, StopReason};
 
 use crate::dispatch::Dispatch;
 use crate::handle::{BackendToken, PolledActivity, PolledAttempt};
@@ -27,6 +28,7 @@ pub(super) struct Claims {
     by_number: BTreeMap<RunNo, Claim>,
     by_token: BTreeMap<BackendToken, AttemptToken>,
     waiting: VecDeque<PolledAttempt>,
+    is_asking_again: bool,
 }
 
 /// What follows from something that arrived.
@@ -79,32 +81,36 @@ impl Claims {
             .map_or(Arrived::Nothing, Arrived::NeverBegan)
     }
 
-    /// Those that find a slot, in their order.
+    /// Those that find a slot, in their order; and when the others should ask again, unless
+    /// somebody will already.
     pub(super) fn begin(
         &mut self,
         queue: &QueueName,
-        mut take_slot: impl FnMut(AttemptKind) -> bool,
-    ) -> Vec<Dispatch> {
+        mut take_slot: impl FnMut(AttemptKind) -> Permit,
+    ) -> (Vec<Dispatch>, Option<Duration>) {
         let mut begun = Vec::new();
         let mut left = VecDeque::new();
+        let mut again: Option<Duration> = None;
         for mut attempt in self.waiting.drain(..) {
-            if take_slot(token_mut(&mut attempt).kind) {
-                begun.push(match attempt {
-                    PolledAttempt::Activity(mut task) => {
-                        task.queue = queue.clone();
-                        Dispatch::Activity(task)
-                    }
-                    PolledAttempt::Step(mut task) => {
-                        task.queue = queue.clone();
-                        Dispatch::Step(task)
-                    }
-                });
-            } else {
-                left.push_back(attempt);
+            match take_slot(token_mut(&mut attempt).kind) {
+                Permit::Taken => begun.push(started(queue, attempt)),
+                // The end of another attempt asks again.
+                Permit::Full => left.push_back(attempt),
+                Permit::Later(pause) => {
+                    again = Some(again.map_or(pause, |other| other.min(pause)));
+                    left.push_back(attempt);
+                }
             }
         }
         self.waiting = left;
-        begun
+        let again = again.filter(|_| !self.is_asking_again);
+        self.is_asking_again |= again.is_some();
+        (begun, again)
+    }
+
+    /// Somebody asks again now.
+    pub(super) fn asks_again(&mut self) {
+        self.is_asking_again = false;
     }
 
     pub(super) fn get(&self, token: AttemptToken) -> Option<&Claim> {
@@ -121,6 +127,19 @@ impl Claims {
         let claim = self.by_number.remove(&token.run)?;
         self.by_token.remove(&claim.token);
         Some(claim)
+    }
+}
+
+fn started(queue: &QueueName, attempt: PolledAttempt) -> Dispatch {
+    match attempt {
+        PolledAttempt::Activity(mut task) => {
+            task.queue = queue.clone();
+            Dispatch::Activity(task)
+        }
+        PolledAttempt::Step(mut task) => {
+            task.queue = queue.clone();
+            Dispatch::Step(task)
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use outlast_model::event::TaskFailedCause;
 use outlast_model::options::ActivityOptions;
-use outlast_model::task::{AttemptKind, AttemptResult, Query, StopReason};
+use outlast_model::task::{AttemptKind, AttemptResult, Permit, Query, StopReason};
 use outlast_model::{Headers, Payload, QueueName, RunId};
 use outlast_runtime::{Context, MainFuture, MainOutcome};
 use outlast_worker::handle::{PollError, PolledQuery};
@@ -317,7 +317,7 @@ struct Panicky {
 }
 
 impl AttemptHost for Panicky {
-    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> bool {
+    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> Permit {
         AttemptHost::take_slot(&*self.worker, queue, kind)
     }
 
@@ -349,6 +349,43 @@ async fn what_a_panicking_part_held_is_failed_back_and_the_rest_goes_on() {
     assert_eq!(served.told.count("part-restarted"), 1);
     assert_eq!(served.port.load().1, 0, "no claim is left");
     assert!(served.fake.world().attempts.iter().all(|it| it.begun == 1));
+    drop(host);
+    served.stop().await;
+}
+
+/// Has no slot the first few times, though nothing runs.
+struct Hesitant {
+    worker: Arc<Worker>,
+    refusals: AtomicU32,
+}
+
+impl AttemptHost for Hesitant {
+    fn take_slot(&self, queue: &QueueName, kind: AttemptKind) -> Permit {
+        if self.refusals.fetch_add(1, Ordering::SeqCst) < 3 {
+            return Permit::Later(Duration::from_millis(1));
+        }
+        AttemptHost::take_slot(&*self.worker, queue, kind)
+    }
+
+    fn return_slot(&self, queue: &QueueName, kind: AttemptKind) {
+        AttemptHost::return_slot(&*self.worker, queue, kind);
+    }
+
+    fn dispatch(&self, work: Vec<Dispatch>) {
+        self.worker.dispatch(work);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_comes_later_is_asked_for_again() {
+    let served = Served::without_host(registry(blocks_not, at_once()), Settings::default()).await;
+    let host: Arc<dyn AttemptHost> = Arc::new(Hesitant {
+        worker: served.worker.clone(),
+        refusals: AtomicU32::new(0),
+    });
+    served.port.start(Arc::downgrade(&host));
+    served.fake.start("q", 1, "flow");
+    served.all_ended().await;
     drop(host);
     served.stop().await;
 }
