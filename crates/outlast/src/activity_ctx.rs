@@ -93,7 +93,11 @@ impl ActivityCtx {
             // Details that cannot be kept still prove that the attempt is alive.
             let details = Payload::encode(&details).ok();
             let kept = details.filter(|details| details.size() <= limits::PAYLOAD_BYTES);
-            attempt.heartbeat(kept.unwrap_or_else(Payload::null));
+            let mut details = kept.unwrap_or_else(Payload::null);
+            if let Some(interceptors) = self.states.interceptors() {
+                interceptors.heartbeat(self, &mut details);
+            }
+            attempt.heartbeat(details);
         }
         match self.stop_reason() {
             Some(reason) => Err(CallError::cancelled(why(reason))),

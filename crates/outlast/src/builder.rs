@@ -25,6 +25,7 @@ use crate::embedded::{Door, Embedded, Running};
 use crate::erase::AnyProgram;
 use crate::error::{Error, Result};
 use crate::failure::IntoFailure;
+use crate::intercept::{Interceptor, Interceptors};
 use crate::queue::{QueueBuilder, QueuePart};
 use crate::signals::ShutdownSignal;
 use crate::state::{ProvidedBy, States};
@@ -74,6 +75,7 @@ pub struct Builder<L = ()> {
     bus: Bus,
     report: Report,
     shards: Option<usize>,
+    interceptors: Interceptors,
     list: PhantomData<fn() -> L>,
 }
 
@@ -98,6 +100,7 @@ impl Builder {
             bus: Bus::default(),
             report: Arc::new(print_report),
             shards: None,
+            interceptors: Interceptors::default(),
             list: PhantomData,
         }
     }
@@ -118,6 +121,7 @@ impl<L: 'static> Builder<L> {
             bus: self.bus,
             report: self.report,
             shards: self.shards,
+            interceptors: self.interceptors,
             list: PhantomData,
         }
     }
@@ -175,6 +179,12 @@ impl<L: 'static> Builder<L> {
             list: PhantomData,
         };
         self.queues.insert(name, fill(queue).part);
+        self
+    }
+
+    /// Code around every call; several are asked in the order in which they were given.
+    pub fn interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(interceptor);
         self
     }
 
@@ -250,13 +260,17 @@ impl<L: 'static> Builder<L> {
     /// # Errors
     /// Two registrations of one name, or a store that cannot be opened; the error says why and
     /// what to do.
-    pub async fn start(self) -> Result<App> {
+    pub async fn start(mut self) -> Result<App> {
         for (name, part) in &self.queues {
             part.check_names(name)?;
         }
+        let interceptors = std::mem::take(&mut self.interceptors);
+        let queues = self.queues.values_mut().map(|part| &mut part.registry);
+        interceptors.around(queues.chain([&mut self.everywhere]), &self.states);
         let runtime = tokio::runtime::Handle::current();
         let started = tokio::task::spawn_blocking(move || self.assemble(runtime)).await;
-        started.map_err(|e| Error::msg(e.to_string()))?
+        let app = started.map_err(|e| Error::msg(e.to_string()))??;
+        Ok(app.behind(&interceptors))
     }
 
     /// Starts the application and serves until the process is asked to stop, then stops in order.

@@ -13,6 +13,7 @@ use crate::arg::Arg;
 use crate::call_error::CallError;
 use crate::error::Error;
 use crate::handle::Handle;
+use crate::intercept::Interceptors;
 use crate::start::{Draft, Run, Start};
 use crate::workflow::Workflow;
 
@@ -50,6 +51,17 @@ impl App {
                 keep,
             }),
         }
+    }
+
+    /// The same application, with interceptors before everything it is asked for.
+    pub(crate) fn behind(self, interceptors: &Interceptors) -> Self {
+        let inner = &self.inner;
+        Self::new(
+            interceptors.before(inner.port.clone()),
+            inner.ids.clone(),
+            inner.queue.clone(),
+            inner.keep.clone(),
+        )
     }
 
     /// Starts a workflow; awaiting gives its handle when the start is durable.

@@ -40,6 +40,7 @@ mod failure;
 mod guide;
 mod handle;
 mod handlers;
+pub mod intercept;
 mod lifecycle;
 pub mod metrics;
 mod observe;

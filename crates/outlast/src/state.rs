@@ -9,9 +9,10 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::activity::ActivityCtx;
+use crate::intercept::Attempts;
 
 /// A dependency given to the builder with `.state(value)`: a client, a pool, settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +22,24 @@ pub struct State<T>(pub T);
 #[derive(Clone, Default)]
 pub(crate) struct States {
     values: Arc<BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    /// Known when the application starts; all copies see it.
+    interceptors: Arc<OnceLock<Attempts>>,
 }
 
 impl States {
     /// Adds a value; a second one of the same type replaces the first.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         Arc::make_mut(&mut self.values).insert(TypeId::of::<T>(), Arc::new(value));
+    }
+
+    /// Who is around attempts from now on.
+    pub(crate) fn intercept_with(&self, attempts: Attempts) {
+        self.interceptors.get_or_init(|| attempts);
+    }
+
+    /// Who is around attempts.
+    pub(crate) fn interceptors(&self) -> Option<&Attempts> {
+        self.interceptors.get()
     }
 
     fn get<T: Clone + 'static>(&self) -> Option<T> {

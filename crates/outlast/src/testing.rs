@@ -19,6 +19,7 @@ use crate::builder::{Builder, Place};
 use crate::client::App;
 use crate::erase::{closure_code, closure_program, workflow_program};
 use crate::error::{Error, Result as AnyResult};
+use crate::intercept::Interceptor;
 use crate::queue::QueueBuilder;
 use crate::state::{ProvidedBy, States};
 use crate::workflow::{Workflow, WorkflowFn};
@@ -123,6 +124,14 @@ impl<L: 'static> TestEnv<L> {
         let program = closure_program(workflow.name(), move |_, input| ready(code(input)));
         self.builder.replace_workflow(workflow.name(), program);
         self
+    }
+
+    /// Code around every call.
+    pub fn interceptor(self, interceptor: impl Interceptor) -> Self {
+        Self {
+            builder: self.builder.interceptor(interceptor),
+            ..self
+        }
     }
 
     /// Settings of the worker.
