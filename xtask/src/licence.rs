@@ -102,10 +102,23 @@ fn output(command: &mut Command) -> Result<String, String> {
 fn refusal(package: &Value, allowed: &[String]) -> Option<String> {
     let name = package["name"].as_str().unwrap_or("?");
     match package["license"].as_str() {
+        None if has_mit_text(package) => None,
         None => Some(format!("{name}: names no licence")),
         Some(licence) if is_satisfied(licence, allowed) => None,
         Some(licence) => Some(format!("{name}: {licence} is not allowed by deny.toml")),
     }
+}
+
+/// Whether a package that names no licence brings the text of the MIT one.
+fn has_mit_text(package: &Value) -> bool {
+    let manifest = package["manifest_path"].as_str().map(std::path::Path::new);
+    let file = package["license_file"].as_str();
+    let (Some(folder), Some(file)) = (manifest.and_then(std::path::Path::parent), file) else {
+        return false;
+    };
+    let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
+    text.contains("Permission is hereby granted, free of charge")
+        && text.contains("The above copyright notice and this permission notice shall be included")
 }
 
 /// Whether an SPDX expression can be met with the allowed licences alone.

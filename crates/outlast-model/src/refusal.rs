@@ -153,6 +153,38 @@ pub enum Refusal {
         /// What was found.
         reason: String,
     },
+    /// The cluster does not let this client in.
+    #[error(
+        "the cluster does not let this client in: {reason}; check TEMPORAL_API_KEY or the client certificate, and its rights in the namespace"
+    )]
+    Denied {
+        /// What it said.
+        reason: String,
+    },
+    /// The cluster has no such namespace.
+    #[error(
+        "the cluster has no namespace {namespace:?}: correct the URL, or create it with `temporal operator namespace create -n {namespace}`"
+    )]
+    NoNamespace {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The cluster runs a server that lacks what Outlast needs.
+    #[error("the cluster is too old: {reason}; it needs a Temporal server of {minimum} or newer")]
+    TooOld {
+        /// What it runs, or lacks.
+        reason: String,
+        /// The oldest version that will do.
+        minimum: &'static str,
+    },
+    /// This backend has no such operation.
+    #[error("this backend cannot {what}: {instead}")]
+    Unsupported {
+        /// What was asked.
+        what: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
 }
 
 impl Refusal {
@@ -175,6 +207,10 @@ impl Refusal {
             Self::Unavailable { .. } => "OL-2003",
             Self::ShuttingDown => "OL-2004",
             Self::Quarantined { .. } => "OL-3001",
+            Self::Denied { .. } => "OL-4001",
+            Self::NoNamespace { .. } => "OL-4002",
+            Self::TooOld { .. } => "OL-4003",
+            Self::Unsupported { .. } => "OL-4004",
         }
     }
 }

@@ -10,8 +10,11 @@ mod serve;
 mod shop;
 mod stuck;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use outlast::{Builder, Outlast};
 
 use crate::chaos;
 use crate::stop::Stop;
@@ -24,6 +27,9 @@ pub(crate) struct Args {
     /// The database file; it is made if it is not there
     #[arg(long, value_name = "FILE")]
     db: Option<PathBuf>,
+    /// Where runs live instead: temporal://HOST:PORT/NAMESPACE
+    #[arg(long, value_name = "URL", conflicts_with_all = ["db", "chaos", "stuck"])]
+    store: Option<String>,
     /// Stop by itself after so many new orders
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
@@ -62,14 +68,63 @@ pub(crate) fn run(args: &Args) -> Result<(), Stop> {
             planted: args.planted,
         });
     }
-    let path = args.db.clone().unwrap_or_else(|| PathBuf::from(FILE));
+    let store = args.store();
     let runtime = tokio::runtime::Runtime::new()?;
     let served = if args.stuck {
-        runtime.block_on(stuck::show(&path))
+        runtime.block_on(stuck::show(&args.file()))
     } else {
-        runtime.block_on(serve::serve(&path, args))
+        runtime.block_on(serve::serve(&store, args))
     };
     // Whatever did not end in time must not hold up the process.
     runtime.shutdown_background();
     served
+}
+
+impl Args {
+    fn store(&self) -> Store {
+        match &self.store {
+            Some(url) => Store::Url(url.clone()),
+            None => Store::File(self.file()),
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.db.clone().unwrap_or_else(|| PathBuf::from(FILE))
+    }
+}
+
+/// Where the demo keeps its runs.
+enum Store {
+    File(PathBuf),
+    Url(String),
+}
+
+impl Store {
+    fn open(&self) -> Builder {
+        match self {
+            Self::File(path) => Outlast::sqlite(path),
+            Self::Url(url) => Outlast::connect(url),
+        }
+    }
+
+    /// How to look at what the demo did.
+    fn look_further(&self) -> String {
+        match self {
+            Self::File(path) => {
+                let db = path.display();
+                format!("outlast ls --db {db}; outlast show order-1 --db {db}")
+            }
+            Self::Url(_) => "temporal workflow list; temporal workflow show -w order-1".into(),
+        }
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            // Its options are nobody's business: an API key may be among them.
+            Self::Url(url) => f.write_str(url.split('?').next().unwrap_or_default()),
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! Putting an application together: where runs live, what can run, what it needs.
 
+#[cfg(feature = "temporal")]
+mod cluster;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -45,8 +48,11 @@ impl Outlast {
         Builder::new(Place::Sqlite(path.as_ref().to_path_buf()))
     }
 
-    /// By URL: `sqlite:orders.db`.
+    /// By URL: `sqlite:orders.db`, or `temporal://host:port/namespace` (feature `temporal`).
     pub fn connect(url: &str) -> Builder {
+        if url.starts_with("temporal://") {
+            return Builder::new(Place::Cluster(url.to_owned()));
+        }
         match url.strip_prefix("sqlite:") {
             Some(path) => Self::sqlite(path.trim_start_matches("//")),
             None => Builder::new(Place::Unknown(url.to_owned())),
@@ -58,6 +64,7 @@ impl Outlast {
 pub(crate) enum Place {
     Sqlite(PathBuf),
     Given(Arc<dyn Store>),
+    Cluster(String),
     Unknown(String),
 }
 
@@ -268,6 +275,11 @@ impl<L: 'static> Builder<L> {
         let queues = self.queues.values_mut().map(|part| &mut part.registry);
         interceptors.around(queues.chain([&mut self.everywhere]), &self.states);
         let runtime = tokio::runtime::Handle::current();
+        #[cfg(feature = "temporal")]
+        if let Place::Cluster(url) = &self.place {
+            let url = url.clone();
+            return self.join(&url, runtime).await;
+        }
         let started = tokio::task::spawn_blocking(move || self.assemble(runtime)).await;
         let app = started.map_err(|e| Error::msg(e.to_string()))??;
         Ok(app.behind(&interceptors))
@@ -285,15 +297,19 @@ impl<L: 'static> Builder<L> {
         app.shutdown_with(&mut signal).await.into_result()
     }
 
+    fn tell_warnings(&self) {
+        let report = self.report.clone();
+        self.bus.listen(Severity::Warning, move |event| {
+            report(&format!("{event} [{}]", event.code()));
+        });
+    }
+
     fn assemble(self, runtime: tokio::runtime::Handle) -> Result<App> {
+        self.tell_warnings();
         let mut settings = self.settings;
         self.config.apply(&mut settings);
         let specs = specs(self.queues, &self.everywhere, &settings, &self.config)?;
         let store = self.place.open()?;
-        let report = self.report;
-        self.bus.listen(Severity::Warning, move |event| {
-            report(&format!("{event} [{}]", event.code()));
-        });
         let shards = self.shards.unwrap_or_else(default_shards);
         let threads = shards * (settings.spare_threads + 1);
         let queues = Queues::new(specs, &self.bus);
@@ -314,7 +330,7 @@ impl<L: 'static> Builder<L> {
         }
         let clock = self.clock;
         let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
-        let running = Arc::new(Running::new(service, worker));
+        let running = Arc::new(Running::new(Some(service), worker));
         Ok(App::new(
             embedded,
             ids,
@@ -372,8 +388,12 @@ impl Place {
                 path.display()
             ))),
             Self::Given(store) => Ok(store),
+            Self::Cluster(url) => Err(Error::msg(format!(
+                "{url:?} cannot be reached: this build has no Temporal; turn on the feature \
+                 \"temporal\""
+            ))),
             Self::Unknown(url) => Err(Error::msg(format!(
-                "unknown backend {url:?}: expected sqlite:FILE"
+                "unknown backend {url:?}: expected sqlite:FILE or temporal://HOST:PORT/NAMESPACE"
             ))),
         }
     }

@@ -37,30 +37,47 @@ impl Embedded {
 
 /// Lives as long as the application; stops it in order when dropped.
 pub(crate) struct Running {
-    pub(crate) service: Arc<Service>,
+    /// The store's side; `None` where runs live elsewhere.
+    pub(crate) service: Option<Arc<Service>>,
     pub(crate) worker: Arc<Worker>,
+    /// On a cluster every further queue has a worker of its own.
+    others: Vec<Arc<Worker>>,
     /// What was left behind, when it has stopped.
     left: OnceLock<Vec<String>>,
 }
 
 impl Running {
-    pub(crate) fn new(service: Arc<Service>, worker: Arc<Worker>) -> Self {
+    pub(crate) fn new(service: Option<Arc<Service>>, worker: Arc<Worker>) -> Self {
         let left = OnceLock::new();
         Self {
             service,
             worker,
+            others: Vec::new(),
             left,
         }
+    }
+
+    /// Of several workers, which stop together.
+    #[cfg(feature = "temporal")]
+    pub(crate) fn with_others(mut self, others: Vec<Arc<Worker>>) -> Self {
+        self.others = others;
+        self
     }
 
     /// Stops the worker in phases, makes durable what is decided, closes the store. The first
     /// caller does it, all wait for it. Returns what was left behind.
     pub(crate) fn stop(&self, pace: Pace) -> &[String] {
         self.worker.hurry(pace);
+        for other in &self.others {
+            other.hurry(pace);
+        }
         self.left.get_or_init(|| {
-            let left = self.worker.stop();
-            // The mark of a clean stop is a convenience; nothing is lost without it.
-            drop(self.service.close());
+            let mut left = self.worker.stop();
+            left.extend(self.others.iter().flat_map(|other| other.stop()));
+            if let Some(service) = &self.service {
+                // The mark of a clean stop is a convenience; nothing is lost without it.
+                drop(service.close());
+            }
             left
         })
     }

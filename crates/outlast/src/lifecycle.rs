@@ -105,14 +105,14 @@ impl App {
     /// Commits and groups of commits so far.
     #[doc(hidden)]
     pub fn written(&self) -> (u64, u64) {
-        self.running()
-            .map_or((0, 0), |running| running.service.written())
+        let service = self.running().and_then(|it| it.service.as_ref());
+        service.map_or((0, 0), |service| service.written())
     }
 
     /// Makes the engine look at the clock.
     pub(crate) fn look(&self) {
-        if let Some(running) = self.running() {
-            running.service.look();
+        if let Some(service) = self.running().and_then(|it| it.service.as_ref()) {
+            service.look();
         }
     }
 

@@ -194,7 +194,10 @@ impl App {
         Health::judge(
             &running.worker.state(),
             limit,
-            running.service.is_store_away(),
+            running
+                .service
+                .as_ref()
+                .is_some_and(|it| it.is_store_away()),
         )
     }
 }

@@ -1,16 +1,15 @@
 //! Keeps the shop busy: carries on with what an earlier process left open, then takes new
 //! orders, until it has enough or is asked to stop.
 
-use std::path::Path;
 use std::time::Duration;
 
-use outlast::{App, CallError, ListFilter, Outlast, ShutdownSignal, Status, Summary};
+use outlast::{App, CallError, ListFilter, ShutdownSignal, Status, Summary};
 use tokio::task::JoinSet;
 
-use super::Args;
 use super::order::{Order, charge, order, put_back, refund, reserve, ship};
 use super::progress::{Ended, Progress};
 use super::shop::Shop;
+use super::{Args, Store};
 use crate::listen::listen;
 use crate::lot::mix;
 use crate::out;
@@ -28,16 +27,16 @@ const ITEMS: [&str; 6] = ["lamp", "chair", "kettle", "atlas", "globe", "quilt"];
 type Orders = JoinSet<Result<Ended, CallError>>;
 
 /// Runs the demo to its end.
-pub(super) async fn serve(path: &Path, args: &Args) -> Result<(), Stop> {
+pub(super) async fn serve(store: &Store, args: &Args) -> Result<(), Stop> {
     let (runs, shop) = (args.runs, Shop::new(args.fail));
-    let app = open(path, &shop).await?;
+    let app = open(store, &shop).await?;
     let _listening = match args.metrics {
         Some(address) => Some(listen(address, app.clone()).await?),
         None => None,
     };
     let mut progress = Progress::new(shop);
     let mut orders = Orders::new();
-    let next = carry_on(&app, path, &mut progress, &mut orders).await?;
+    let next = carry_on(&app, store, &mut progress, &mut orders).await?;
     if runs.is_none() {
         out::line("taking orders; Ctrl-C stops in order, kill -9 does not: try both");
     }
@@ -47,15 +46,12 @@ pub(super) async fn serve(path: &Path, args: &Args) -> Result<(), Stop> {
     let stopped = app.shutdown_with(&mut signal).await;
     progress.sum_up();
     Stop::if_left(stopped)?;
-    let db = path.display();
-    out::line(&format!(
-        "look further: outlast ls --db {db}; outlast show order-1 --db {db}"
-    ));
+    out::line(&format!("look further: {}", store.look_further()));
     served
 }
 
-async fn open(path: &Path, shop: &Shop) -> Result<App, Stop> {
-    let builder = Outlast::sqlite(path).state(shop.clone()).workflow(order);
+async fn open(store: &Store, shop: &Shop) -> Result<App, Stop> {
+    let builder = store.open().state(shop.clone()).workflow(order);
     let builder = builder
         .activity(reserve)
         .activity(put_back)
@@ -74,7 +70,7 @@ fn quiet(_: &str) {}
 /// Says what is there already and waits for what is open. Returns the next free number.
 async fn carry_on(
     app: &App,
-    path: &Path,
+    store: &Store,
     progress: &mut Progress,
     orders: &mut Orders,
 ) -> Result<u64, Stop> {
@@ -96,9 +92,9 @@ async fn carry_on(
     };
     let open = app.list(filter).await?;
     if !open.is_empty() {
-        let (count, db) = (open.len(), path.display());
+        let count = open.len();
         out::line(&format!(
-            "{db} has {count} open orders of an earlier process: carrying on"
+            "{store} has {count} open orders of an earlier process: carrying on"
         ));
     }
     for run in open {

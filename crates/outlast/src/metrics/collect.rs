@@ -22,7 +22,9 @@ impl App {
         if let Some(running) = self.running() {
             metrics.worker(&running.worker);
             metrics.state(&running.worker.state());
-            metrics.service(&running.service);
+            if let Some(service) = &running.service {
+                metrics.service(service);
+            }
         }
         metrics
     }

@@ -1,0 +1,195 @@
+//! The life of workflow tasks in a history, and the markers that they leave.
+
+use outlast_model::event::{EventKind, Site, StepRecorded, TaskFailedCause};
+use outlast_model::failure::{Failure, FailureKind, RetryState, TimeoutKind};
+use outlast_model::job::Resolution;
+use outlast_model::{Attempt, PatchId, Payload, Seq, StepName};
+use temporalio_common::protos::constants::{LOCAL_ACTIVITY_MARKER_NAME, PATCH_MARKER_NAME};
+
+use super::super::{Unsupported, failure, payload};
+use crate::proto::core::external_data::{LocalActivityMarkerData, PatchedMarkerData};
+use crate::proto::history::history_event::Attributes;
+use crate::proto::{common, enums, history as wire};
+
+/// Joins tasks that only kept themselves alive while a step ran with the task behind them: the
+/// code saw one.
+pub(super) fn without_heartbeats(events: Vec<wire::HistoryEvent>) -> Vec<wire::HistoryEvent> {
+    let mut kept: Vec<wire::HistoryEvent> = Vec::with_capacity(events.len());
+    let mut events = events.into_iter().peekable();
+    while let Some(event) = events.next() {
+        let is_heartbeat = is_completed(&event) && events.peek().is_some_and(is_scheduled);
+        if is_heartbeat && has_second_start(events.clone()) {
+            // Completed, Scheduled and Started go: the first start and the last end stay.
+            events.by_ref().take(2).for_each(drop);
+        } else {
+            kept.push(event);
+        }
+    }
+    kept
+}
+
+/// Whether what follows is a task that was scheduled and started at once.
+fn has_second_start(mut rest: impl Iterator<Item = wire::HistoryEvent>) -> bool {
+    drop(rest.next());
+    rest.next().is_some_and(|event| {
+        matches!(
+            event.attributes,
+            Some(Attributes::WorkflowTaskStartedEventAttributes(_))
+        )
+    })
+}
+
+fn is_completed(event: &wire::HistoryEvent) -> bool {
+    matches!(
+        event.attributes,
+        Some(Attributes::WorkflowTaskCompletedEventAttributes(_))
+    )
+}
+
+fn is_scheduled(event: &wire::HistoryEvent) -> bool {
+    matches!(
+        event.attributes,
+        Some(Attributes::WorkflowTaskScheduledEventAttributes(_))
+    )
+}
+
+pub(super) fn failed(it: wire::WorkflowTaskFailedEventAttributes) -> EventKind {
+    use enums::WorkflowTaskFailedCause as Cause;
+    let cause = match it.cause() {
+        Cause::NonDeterministicError => TaskFailedCause::NonDeterminism,
+        Cause::UnhandledCommand => TaskFailedCause::UnhandledCommand,
+        Cause::Unspecified
+        | Cause::WorkflowWorkerUnhandledFailure
+        | Cause::ResetStickyTaskQueue
+        | Cause::ForceCloseCommand
+        | Cause::FailoverCloseCommand
+        | Cause::ResetWorkflow
+        | Cause::UnhandledUpdate
+        | Cause::WorkflowPauseRequestedBeforeTaskStarted => TaskFailedCause::WorkerUnhandledFailure,
+        Cause::BadScheduleActivityAttributes
+        | Cause::BadRequestCancelActivityAttributes
+        | Cause::BadStartTimerAttributes
+        | Cause::BadCancelTimerAttributes
+        | Cause::BadRecordMarkerAttributes
+        | Cause::BadCompleteWorkflowExecutionAttributes
+        | Cause::BadFailWorkflowExecutionAttributes
+        | Cause::BadCancelWorkflowExecutionAttributes
+        | Cause::BadRequestCancelExternalWorkflowExecutionAttributes
+        | Cause::BadContinueAsNewAttributes
+        | Cause::StartTimerDuplicateId
+        | Cause::BadSignalWorkflowExecutionAttributes
+        | Cause::BadStartChildExecutionAttributes
+        | Cause::BadSignalInputSize
+        | Cause::BadBinary
+        | Cause::ScheduleActivityDuplicateId
+        | Cause::BadSearchAttributes
+        | Cause::BadModifyWorkflowPropertiesAttributes
+        | Cause::PendingChildWorkflowsLimitExceeded
+        | Cause::PendingActivitiesLimitExceeded
+        | Cause::PendingSignalsLimitExceeded
+        | Cause::PendingRequestCancelLimitExceeded
+        | Cause::BadUpdateWorkflowExecutionMessage
+        | Cause::BadScheduleNexusOperationAttributes
+        | Cause::PendingNexusOperationsLimitExceeded
+        | Cause::BadRequestCancelNexusOperationAttributes
+        | Cause::FeatureDisabled
+        | Cause::GrpcMessageTooLarge
+        | Cause::PayloadsTooLarge
+        | Cause::ExternalStorageFailure
+        | Cause::RequestTooLarge => TaskFailedCause::BadCommand,
+    };
+    let failure = failure::or_unknown(it.failure);
+    EventKind::TaskFailed { cause, failure }
+}
+
+/// Outlast's tasks do not time out; the code hears of neither.
+pub(super) fn timed_out(it: &wire::WorkflowTaskTimedOutEventAttributes) -> EventKind {
+    let kind = match it.timeout_type() {
+        enums::TimeoutType::ScheduleToStart => TimeoutKind::ScheduleToStart,
+        enums::TimeoutType::Unspecified
+        | enums::TimeoutType::StartToClose
+        | enums::TimeoutType::ScheduleToClose
+        | enums::TimeoutType::Heartbeat => TimeoutKind::StartToClose,
+    };
+    EventKind::TaskFailed {
+        cause: TaskFailedCause::WorkerUnhandledFailure,
+        failure: Failure::timeout(kind, None),
+    }
+}
+
+pub(super) fn marker(
+    mut it: wire::MarkerRecordedEventAttributes,
+) -> Result<EventKind, Unsupported> {
+    let mut detail = |key: &str| it.details.remove(key);
+    match it.marker_name.as_str() {
+        PATCH_MARKER_NAME => {
+            let data: PatchedMarkerData = read(detail("patch-data"), "a patch marker")?;
+            Ok(EventKind::Patched {
+                id: PatchId::new(data.id),
+                is_deprecated: data.deprecated,
+                site: Site::default(),
+            })
+        }
+        LOCAL_ACTIVITY_MARKER_NAME => {
+            let data: LocalActivityMarkerData = read(detail("data"), "the marker of a step")?;
+            let outcome = match it.failure.take() {
+                Some(why) => ended(failure::from_wire(why)),
+                None => Resolution::Completed(payload::input_of(detail("result"))),
+            };
+            Ok(EventKind::StepRecorded(Box::new(step(data, outcome))))
+        }
+        other => Err(Unsupported::kind(format!("a marker {other:?}"))),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(
+    details: Option<common::Payloads>,
+    what: &'static str,
+) -> Result<T, Unsupported> {
+    let missing = || Unsupported::Missing {
+        what,
+        field: "details",
+    };
+    let payload: Payload = payload::detail(details).ok_or_else(missing)?;
+    payload.decode().map_err(|_| missing())
+}
+
+fn step(data: LocalActivityMarkerData, outcome: Resolution) -> StepRecorded {
+    StepRecorded {
+        seq: Seq(data.seq),
+        name: StepName::new(data.activity_type),
+        attempt: Attempt(data.attempt),
+        outcome,
+        activation: data
+            .activation_index
+            .and_then(|index| u32::try_from(index).ok())
+            .unwrap_or(0),
+        site: Site::default(),
+    }
+}
+
+/// The core may have wrapped what happened in the step it happened to.
+fn ended(failure: Failure) -> Resolution {
+    let inner = match (&failure.kind, &failure.cause) {
+        (FailureKind::Activity { retry_state, .. }, Some(cause)) => (cause.clone(), *retry_state),
+        (
+            FailureKind::Activity { .. }
+            | FailureKind::Application { .. }
+            | FailureKind::Timeout { .. }
+            | FailureKind::Canceled { .. }
+            | FailureKind::Terminated
+            | FailureKind::Server { .. }
+            | FailureKind::Child { .. },
+            _,
+        ) => (failure, RetryState::RetryPolicyNotSet),
+    };
+    match &inner.0.kind {
+        FailureKind::Canceled { details } => Resolution::Canceled(details.clone()),
+        FailureKind::Activity { .. }
+        | FailureKind::Application { .. }
+        | FailureKind::Timeout { .. }
+        | FailureKind::Terminated
+        | FailureKind::Server { .. }
+        | FailureKind::Child { .. } => Resolution::Failed(inner.0, inner.1),
+    }
+}

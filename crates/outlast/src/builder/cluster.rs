@@ -1,0 +1,117 @@
+//! An application on a Temporal cluster: the same registrations, served by the same worker; the
+//! cluster is reached through the owner of handles, and its service is the client's port.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use outlast_model::{QueueName, RunId};
+use outlast_service::service::random;
+use outlast_temporal::{Address, Client, Cluster, Patience, Queues as Connector};
+use outlast_worker::handle::QueueOptions;
+use outlast_worker::owner::{Owner, OwnerSettings};
+use outlast_worker::polled::{AttemptHost, PolledPort};
+use outlast_worker::queue::Queues;
+use outlast_worker::{Bus, QueueSpec, Settings, Worker};
+use tokio::runtime::Handle as Runtime;
+
+use super::{Builder, DEFAULT_QUEUE, default_shards, specs};
+use crate::client::App;
+use crate::embedded::Running;
+use crate::error::{Error, Result};
+
+impl<L: 'static> Builder<L> {
+    /// Connects, and serves every queue that has code: an application without workflows and
+    /// activities is a client.
+    pub(super) async fn join(self, url: &str, runtime: Runtime) -> Result<App> {
+        let address = Address::parse(url, &|name| std::env::var(name).ok())
+            .map_err(|error| Error::msg(format!("OL-4005: {error}")))?;
+        let patience = Patience {
+            report: self.report.clone(),
+            ..Patience::default()
+        };
+        self.tell_warnings();
+        let cluster = Cluster::connect(&address, &patience).await;
+        let cluster = cluster.map_err(Error::msg)?;
+        let queue = QueueName::new(address.queue.as_deref().unwrap_or(DEFAULT_QUEUE));
+        let clock = self.clock;
+        let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
+        let client = Arc::new(Client::new(cluster.clone()));
+        let mut settings = self.settings;
+        self.config.apply(&mut settings);
+        let specs = specs(self.queues, &self.everywhere, &settings, &self.config)?;
+        let serving = Serving {
+            runtime,
+            lanes: self.shards.unwrap_or_else(default_shards),
+            settings,
+            bus: self.bus,
+        };
+        let mut workers = serving.all(cluster, specs, &queue).await?;
+        let Some(worker) = workers.pop() else {
+            return Ok(App::new(client, ids, queue, None));
+        };
+        let running = Arc::new(Running::new(None, worker).with_others(workers));
+        Ok(App::new(client, ids, queue, Some(running)))
+    }
+}
+
+/// What the workers of an application share.
+struct Serving {
+    runtime: Runtime,
+    lanes: usize,
+    settings: Settings,
+    bus: Bus,
+}
+
+impl Serving {
+    /// One worker for each queue that has code. What names no queue lives on `default`.
+    async fn all(
+        &self,
+        cluster: Cluster,
+        specs: BTreeMap<QueueName, QueueSpec>,
+        default: &QueueName,
+    ) -> Result<Vec<Arc<Worker>>> {
+        let owner = Owner::new(
+            Arc::new(Connector::new(cluster).map_err(Error::msg)?),
+            self.runtime.clone(),
+            OwnerSettings::default(),
+            Arc::new(|| u64::try_from(random() & u128::from(u64::MAX)).unwrap_or(0)),
+            self.bus.clone(),
+        );
+        let mut workers = Vec::new();
+        for (name, spec) in specs {
+            let is_default = name.as_str() == DEFAULT_QUEUE;
+            let name = if is_default { default.clone() } else { name };
+            let code = &spec.registry;
+            if !(code.workflows.is_empty() && code.activities.is_empty()) {
+                workers.push(self.one(&owner, name, spec).await?);
+            }
+        }
+        Ok(workers)
+    }
+
+    async fn one(&self, owner: &Owner, queue: QueueName, spec: QueueSpec) -> Result<Arc<Worker>> {
+        let options = options(queue.clone(), &spec.settings);
+        let runtime = self.runtime.clone();
+        let port = PolledPort::register(owner.clone(), options, self.lanes, runtime).await;
+        let port = Arc::new(port.map_err(Error::msg)?);
+        let queues = Queues::new(BTreeMap::from([(queue, spec)]), &self.bus);
+        let (settings, runtime) = (self.settings.clone(), self.runtime.clone());
+        let worker = Worker::new(queues, settings, runtime, self.bus.clone());
+        worker.start(port.clone());
+        let host: Arc<dyn AttemptHost> = worker.clone();
+        port.start(Arc::downgrade(&host) as Weak<dyn AttemptHost>);
+        Ok(worker)
+    }
+}
+
+fn options(queue: QueueName, settings: &Settings) -> QueueOptions {
+    QueueOptions {
+        cached_runs: settings.cached_runs,
+        slice_slots: settings.workflow_slots,
+        activity_slots: settings.activity_slots,
+        step_slots: settings.step_slots,
+        longest_heartbeat: settings.heartbeat_interval_max,
+        default_heartbeat: settings.heartbeat_interval,
+        ..QueueOptions::new(queue)
+    }
+}
