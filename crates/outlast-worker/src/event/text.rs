@@ -106,11 +106,7 @@ impl WorkerEvent {
                 cause,
                 failure,
             } => cannot_go_on(run, *cause, failure),
-            Self::Evicted {
-                run_id,
-                queue,
-                cause,
-            } => format!("run {run_id} of queue {queue} left memory: {cause}"),
+            Self::Evicted { run_id, cause, .. } => format!("run {run_id} left memory: {cause}"),
             Self::SlotsExhausted { queue, kind } => {
                 format!("queue {queue}: all {kind} slots are taken")
             }

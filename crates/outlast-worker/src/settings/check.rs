@@ -19,9 +19,25 @@ pub struct Invalid {
 
 /// Every rule that these settings break, in the order of the table.
 pub fn check(settings: &Settings) -> Vec<Invalid> {
-    let s = settings;
-    let shutdown = s.shutdown_grace + s.shutdown_cancel + s.shutdown_evictions;
-    let rules = [
+    let rules = about_slots(settings)
+        .into_iter()
+        .chain(about_time(settings));
+    let broken = rules.filter(|(is_broken, ..)| *is_broken);
+    broken
+        .map(|(_, key, why, fix)| Invalid {
+            key,
+            value: shown(settings, key),
+            why,
+            fix,
+        })
+        .collect()
+}
+
+/// Whether it is broken, the key, what would go wrong, what to do.
+type Rule = (bool, &'static str, &'static str, &'static str);
+
+fn about_slots(s: &Settings) -> [Rule; 6] {
+    [
         (
             s.workflow_slots == 0,
             "worker.workflow_slots",
@@ -58,6 +74,12 @@ pub fn check(settings: &Settings) -> Vec<Invalid> {
             "nobody would ask a polled backend for activities",
             "give it at least 1",
         ),
+    ]
+}
+
+fn about_time(s: &Settings) -> [Rule; 7] {
+    let shutdown = s.shutdown_grace + s.shutdown_cancel + s.shutdown_evictions;
+    [
         (
             s.fast_slice.is_zero(),
             "worker.fast_slice",
@@ -100,16 +122,7 @@ pub fn check(settings: &Settings) -> Vec<Invalid> {
             "shutdown.grace, shutdown.cancel and shutdown.evictions together are longer",
             "make it longer, or those shorter",
         ),
-    ];
-    let broken = rules.into_iter().filter(|(is_broken, ..)| *is_broken);
-    broken
-        .map(|(_, key, why, fix)| Invalid {
-            key,
-            value: shown(settings, key),
-            why,
-            fix,
-        })
-        .collect()
+    ]
 }
 
 fn shown(settings: &Settings, key: &str) -> String {

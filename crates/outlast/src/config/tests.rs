@@ -1,3 +1,5 @@
+//! Settings from outside: what counts, where it was said, and what is wrong with it.
+
 use std::path::Path;
 use std::time::Duration;
 
