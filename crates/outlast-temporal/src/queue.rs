@@ -82,6 +82,8 @@ impl Queues {
             .max_outstanding_activities(options.activity_slots)
             .max_outstanding_local_activities(options.step_slots)
             .workflow_task_poller_behavior(pollers(options.workflow_pollers))
+            // New runs come through the queue all workers share: half of the requests wait there.
+            .nonsticky_to_sticky_poll_ratio(0.5)
             .activity_task_poller_behavior(pollers(options.activity_pollers))
             .max_heartbeat_throttle_interval(options.longest_heartbeat)
             .default_heartbeat_throttle_interval(options.default_heartbeat)
