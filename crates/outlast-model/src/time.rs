@@ -76,7 +76,7 @@ pub fn span(length: Duration) -> String {
         10..120 => format!("{seconds} s"),
         120..7_200 => format!("{} min", seconds / 60),
         7_200..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
+        172_800.. => format!("{} days", seconds / 86_400),
     }
 }
 
