@@ -1,4 +1,5 @@
-//! The words a newcomer needs: `test`, `bless`, `sim`, `temporal`, `torture`.
+//! The words a newcomer needs: `test`, `bless`, `sim`, `temporal`, `compare`,
+//! `torture`.
 //!
 //! `cargo xtask test` is what every change must pass, here and on the build machine. It needs
 //! nothing but a toolchain: what is not installed (a target without std, cargo-deny) is replaced
@@ -11,6 +12,7 @@
     reason = "a command line tool"
 )]
 
+mod compare;
 mod licence;
 mod plan;
 mod step;
@@ -28,6 +30,7 @@ usage: cargo xtask <word>
   bless [cargo test args]    rewrite snapshots and compile-fail texts, add missing golden files
   sim --seed N [--bug NAME]  repeat one simulated run, or let it find one planted bug
   temporal                   start a Temporal server as the tests do, until enter is pressed
+  compare                    Outlast beside the official SDK on one Temporal server
   torture                    crash and kill tests with the knobs turned up";
 
 fn main() -> ExitCode {
@@ -57,6 +60,7 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["test"] => test(plan::USUAL),
         ["test", "--full"] => test(plan::FULL),
         ["temporal"] => serve(),
+        ["compare"] => compare::run(),
         ["bless", rest @ ..] => step::run_one(&plan::bless(rest), &[]),
         ["sim", rest @ ..] => sim(rest),
         ["torture"] => step::run_all(plan::TORTURE, plan::FULL),

@@ -5,6 +5,7 @@
 //! in flight (the ceiling). Rounds of both alternate; medians are printed.
 
 mod ceiling;
+mod cluster;
 mod condition;
 mod footprint;
 mod load;
@@ -40,10 +41,34 @@ pub(crate) struct Args {
     /// Also state memory: a wide fan-out, 100,000 sleeping runs
     #[arg(long)]
     footprint: bool,
+    /// Measure one_activity on this backend instead, such as temporal://127.0.0.1:7233/default
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Only with so many clients
+    #[arg(long)]
+    concurrency: Option<usize>,
     /// Seconds of each round
     #[arg(long, default_value_t = 0.5)]
     seconds: f64,
 }
+
+impl Args {
+    fn is_on(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    fn takes(&self, load: Load) -> bool {
+        let is_wanted = |clients| load.in_flight() == clients;
+        self.is_on(load.name()) && self.concurrency.is_none_or(is_wanted)
+    }
+}
+
+/// What is measured on a backend elsewhere.
+const ONE_ACTIVITY: [Load; 3] = [
+    Load::OneActivity { concurrency: 1 },
+    Load::OneActivity { concurrency: 16 },
+    Load::OneActivity { concurrency: 200 },
+];
 
 /// What is measured beside the ceiling.
 const LOADS: [Load; 11] = [
@@ -69,11 +94,18 @@ pub(crate) fn run(args: &Args) -> std::result::Result<(), Stop> {
 }
 
 async fn all(args: &Args) -> Result<()> {
-    let place = Place::new(&args.dir)?;
     let mut reporter = Reporter::new(args.json);
-    let is_on = |name: &str| args.only.is_empty() || args.only.iter().any(|o| o == name);
+    if let Some(url) = &args.store {
+        for load in ONE_ACTIVITY.into_iter().filter(|load| args.takes(*load)) {
+            reporter.line(&cluster::measure(url, load, args).await?);
+        }
+        reporter.end();
+        return Ok(());
+    }
+    let place = Place::new(&args.dir)?;
+    let is_on = |name: &str| args.concurrency.is_none() && args.is_on(name);
     for load in LOADS {
-        if is_on(load.name()) {
+        if args.takes(load) {
             reporter.line(&measure(&place, args, load).await?);
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use outlast::prelude::*;
-use outlast::{App, Settings};
+use outlast::{App, Builder, Settings};
 use serde::{Deserialize, Serialize};
 
 use super::Place;
@@ -225,8 +225,12 @@ pub(super) async fn open_at(path: &std::path::Path) -> Result<App> {
         cached_runs: 10_000,
         ..Settings::default()
     };
-    Outlast::sqlite(path)
-        .settings(settings)
+    start(Outlast::sqlite(path).settings(settings)).await
+}
+
+/// Everything that is measured, on any backend.
+pub(super) async fn start(place: Builder) -> Result<App> {
+    place
         .activity(charge)
         .workflow(one_activity)
         .workflow(sequential)

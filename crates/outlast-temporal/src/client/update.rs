@@ -3,10 +3,11 @@
 //! The cluster does not say whether a failure is a handler's or a validator's; a worker of ours
 //! marks a rejection (see `convert::command`), and what the server itself turns away says so.
 
-use outlast_model::event::UpdateRequest;
+use outlast_model::event::{UpdateOutcome, UpdateRequest};
+use outlast_model::failure::type_name;
 use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::view::RunRef;
-use outlast_model::{Refusal, UpdateId};
+use outlast_model::{Failure, Refusal, UpdateId};
 use temporalio_client::grpc::WorkflowService;
 use temporalio_client::tonic::{Code, Request, Status};
 use temporalio_common::protos::utilities::decode_status_detail;
@@ -222,12 +223,26 @@ fn has_come(answer: &UpdateWorkflowExecutionResponse) -> bool {
 
 fn ended(outcome: wire::Outcome) -> UpdateReply {
     match outcome.value {
+        Some(wire::outcome::Value::Failure(why)) if is_left_behind(&why) => {
+            let failure = Failure::application(type_name::RUN_FINISHED, why.message);
+            UpdateReply::Done(UpdateOutcome::Failed(failure))
+        }
         Some(wire::outcome::Value::Failure(why)) if command::is_rejection(&why) => {
             UpdateReply::Rejected(failure::from_wire(why))
         }
         value => UpdateReply::Done(history::update_outcome(Some(wire::Outcome { value }))),
     }
 }
+
+/// Whether the run ended before it had answered what it had accepted.
+fn is_left_behind(failure: &crate::proto::failure::Failure) -> bool {
+    use crate::proto::failure::failure::FailureInfo;
+    let info = failure.failure_info.as_ref();
+    matches!(info, Some(FailureInfo::ApplicationFailureInfo(info)) if info.r#type == LEFT_BEHIND)
+}
+
+/// The server's name for it.
+const LEFT_BEHIND: &str = "AcceptedUpdateCompletedWorkflow";
 
 /// Of two operations, the status of the one that was the reason.
 fn first_cause(status: Status) -> Status {

@@ -5,22 +5,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use outlast::prelude::*;
+use outlast::testing::replay_from_cluster;
 use outlast::{App, Builder, Handle, WorkflowFn};
 
-use super::support::{cached, drive, judge};
+use super::support::{cached, drive, judge, names};
 
 /// An application on one of the backends, with everything that the scenarios use.
 pub(crate) struct Bench {
     pub(crate) app: App,
     name: String,
+    /// Whether the history is of our own making.
+    is_ours: bool,
 }
 
 impl Bench {
-    fn new(app: App, scenario: &str) -> Self {
+    pub(crate) fn new(app: App, scenario: &str, is_ours: bool) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{scenario}/{}/{count}", std::process::id());
-        Self { app, name }
+        Self { app, name, is_ours }
     }
 
     /// An id that no other scenario has, nor this one when it ran before.
@@ -30,7 +33,12 @@ impl Bench {
 
     /// The history of a run, wherever it was made, is one that the code repeats.
     pub(crate) async fn sound<T, E, W: WorkflowFn<K>, K>(&self, run: &Handle<T, E>, workflow: W) {
-        judge(workflow, &run.history().await.expect("it has a history"));
+        let history = run.history().await.expect("it has a history");
+        if self.is_ours {
+            judge(workflow, &history);
+        } else if let Err(difference) = replay_from_cluster(workflow, &history) {
+            panic!("{difference}\n{}", names(&history).join("\n"));
+        }
     }
 }
 
@@ -47,7 +55,7 @@ macro_rules! outcome {
 
 /// A test per scenario and backend, and the lines that all of them must print.
 macro_rules! scenarios {
-    ($($module:ident: $name:ident = [$($line:expr),* $(,)?],)*) => {
+    ($($module:ident: $name:ident = [$($line:expr),* $(,)?] $(on a cluster [$($other:expr),*])?,)*) => {
         mod sqlite {
             $(#[test]
             fn $name() {
@@ -61,6 +69,18 @@ macro_rules! scenarios {
             fn $name() {
                 let said = super::bench::on_sqlite(0, stringify!($name), super::$module::$name);
                 assert_eq!(said, [$($line),*]);
+            })*
+        }
+
+        #[cfg(feature = "temporal")]
+        mod temporal {
+            $(#[test]
+            fn $name() {
+                let said = super::temporal_server::run(stringify!($name), super::$module::$name);
+                let expected: &[&[&str]] = &[&[$($line),*], $(&[$($other),*])?];
+                if let (Some(said), Some(expected)) = (said, expected.last()) {
+                    assert_eq!(said, *expected);
+                }
             })*
         }
     };
@@ -105,7 +125,7 @@ where
     drive(async {
         let app = everything(place).settings(cached(instances)).start().await;
         let app = app.expect("the application starts");
-        let said = run(Bench::new(app.clone(), scenario)).await;
+        let said = run(Bench::new(app.clone(), scenario, true)).await;
         app.shutdown().await;
         said
     })

@@ -17,6 +17,8 @@ mod states;
 mod steps;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(feature = "temporal")]
+mod temporal_server;
 
 use bench::scenarios;
 
@@ -79,7 +81,8 @@ scenarios! {
     family: signals_to_another = ["one,two,three", "nobody there"],
     family: signals_to_a_child = ["from its parent"],
     family: asks_another_to_stop = ["told", "cancelled"],
-    family: settled_from_outside = ["approved by Kari", "rejected: no source", "settled before"],
+    family: settled_from_outside = ["approved by Kari", "rejected: no source"],
+    family: settled_twice = ["refused"] on a cluster ["ignored"],
     family: settled_by_token = ["true"],
     family: by_name_and_json = ["{\"half\":4}"],
     chains: a_chain_has_one_result = ["15", "Completed"],

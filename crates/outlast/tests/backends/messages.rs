@@ -270,6 +270,8 @@ async fn hears_all(ctx: Ctx) -> Result<String> {
         notes.borrow_mut().push(format!("{name}:{content}"));
     });
     ctx.recv(END).await?;
+    // What came before it is with its handler by now.
+    ctx.yield_now().await;
     let all = heard.borrow().join(" ");
     Ok(all)
 }

@@ -1,0 +1,107 @@
+//! `cargo xtask compare`: the same program with Outlast and with the official Rust SDK, on the
+//! same server, in turns. Prints ratios of medians; also Outlast on SQLite against Outlast on
+//! the server.
+
+use std::process::Command;
+
+use crate::step::cargo;
+use crate::temporal::Server;
+
+/// Measurements of each side.
+const ROUNDS: usize = 5;
+/// Seconds of one measurement.
+const SECONDS: &str = "5";
+/// Clients at a time.
+const CONCURRENCY: [&str; 2] = ["1", "200"];
+/// The other side; not a member of the workspace.
+const PEER: &str = "peers/temporal-sdk/Cargo.toml";
+
+/// Runs both sides in turns.
+pub(crate) fn run() -> Result<(), String> {
+    let server = Server::find()?.ok_or("the comparison needs a Temporal server")?;
+    let ours = ["build", "--release", "--quiet", "--features", "temporal"];
+    cargo(&ours, &[])?;
+    let folder = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
+    let theirs = ["build", "--release", "--quiet", "--manifest-path", PEER];
+    cargo(&[&theirs[..], &["--target-dir", &folder]].concat(), &[])?;
+    let url = format!("temporal://{}/default", server.address());
+    for concurrency in CONCURRENCY {
+        let mut outlast = Vec::new();
+        let mut official = Vec::new();
+        for round in 1..=ROUNDS {
+            outlast.push(measured(
+                &target("outlast"),
+                &bench(&["--store", &url, "--concurrency", concurrency]),
+            )?);
+            official.push(measured(
+                &target("peer-temporal-sdk"),
+                &[server.address(), concurrency, SECONDS],
+            )?);
+            println!(
+                "{concurrency} in flight, round {round}: Outlast {:.1}/s, official SDK {:.1}/s",
+                outlast[round - 1],
+                official[round - 1]
+            );
+        }
+        let embedded = measured(&target("outlast"), &bench(&["--concurrency", concurrency]))?;
+        let (ours, theirs) = (median(outlast), median(official));
+        println!(
+            "{concurrency} in flight: Outlast / official SDK = {:.2}; embedded / cluster = {:.0}",
+            ours / theirs,
+            embedded / ours
+        );
+    }
+    Ok(())
+}
+
+fn bench<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let common = ["bench", "--json", "--only", "one_activity", "--rounds", "1"];
+    [&common[..], &["--seconds", SECONDS], more].concat()
+}
+
+fn target(name: &str) -> String {
+    let dir = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
+    format!("{dir}/release/{name}")
+}
+
+/// Workflows per second, from the JSON line that the program prints.
+fn measured(program: &str, args: &[&str]) -> Result<f64, String> {
+    let output = Command::new(program).args(args).output();
+    let output = output.map_err(|e| format!("{program}: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program} {}: {why}", args.join(" ")));
+    }
+    per_second(&text).ok_or_else(|| format!("{program} did not print per_second: {text}"))
+}
+
+fn per_second(text: &str) -> Option<f64> {
+    let (_, rest) = text.split_once("\"per_second\":")?;
+    rest.split([',', '}']).next()?.trim().parse().ok()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_found_wherever_it_stands() {
+        assert_eq!(
+            per_second("{\"a\":1,\"per_second\":12.5,\"b\":2}"),
+            Some(12.5)
+        );
+        assert_eq!(per_second("{\"per_second\":3}"), Some(3.0));
+        assert_eq!(per_second("{}"), None);
+    }
+
+    #[test]
+    fn the_median_is_the_one_in_the_middle() {
+        assert!((median(vec![9.0, 1.0, 5.0]) - 5.0).abs() < f64::EPSILON);
+    }
+}
