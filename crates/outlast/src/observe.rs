@@ -179,9 +179,11 @@ impl App {
         };
         let around = Around::Here {
             worker: &running.worker.state(),
-            is_store_away: running.service.is_store_away(),
+            is_store_away: running.is_store_away(),
         };
-        why::reasons(run, &around, running.service.now(), "")
+        let service = running.service.as_ref();
+        let now = service.map_or_else(|| SystemClock.now(), |service| service.now());
+        why::reasons(run, &around, now, "")
     }
 
     /// Whether it is well. A client without a worker is: there is nothing to restart.
@@ -191,14 +193,7 @@ impl App {
         };
         let limit = running.worker.settings().deadlock_timeout;
         let limit = limit.max(Settings::default().deadlock_warning);
-        Health::judge(
-            &running.worker.state(),
-            limit,
-            running
-                .service
-                .as_ref()
-                .is_some_and(|it| it.is_store_away()),
-        )
+        Health::judge(&running.worker.state(), limit, running.is_store_away())
     }
 }
 
