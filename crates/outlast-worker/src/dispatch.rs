@@ -32,6 +32,7 @@ use crate::queue::{Queue, Queues};
 use crate::registry::Body;
 use crate::steps::Steps;
 use crate::stop::Stop;
+use crate::trace;
 
 /// Attempts polled by one task of the runtime.
 const CHUNK: usize = 128;
@@ -282,8 +283,10 @@ impl Dispatcher {
             return Box::pin(std::future::ready(AttemptOutcome { token, result }));
         }
         match start {
-            Start::Activity(task, stop) => self.activity(*task, stop, port),
-            Start::Step(task, stop) => self.step(&task, stop),
+            Start::Activity(task, stop) => {
+                trace::inside(trace::activity(&task), self.activity(*task, stop, port))
+            }
+            Start::Step(task, stop) => trace::inside(trace::step(&task), self.step(&task, stop)),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::bus::Bus;
 use crate::event::{RunIn, WorkerEvent};
 use crate::port::{Next, WorkerPort};
 use crate::slices::Slices;
+use crate::trace;
 use crate::watch::Pulse;
 
 /// Works until the shard is taken over or the backend shuts down.
@@ -16,7 +17,9 @@ pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slice
             Next::Task(task) => {
                 let begun = meter.begin();
                 pulse.begin(task.token, RunIn::from(&*task));
+                let span = trace::slice(&task);
                 let done = slices.run(&task, pulse);
+                drop(span);
                 if let Some(stuck) = pulse.end(slices.len()) {
                     slices.drop_stuck(task.run_id);
                     bus.emit(WorkerEvent::ThreadReturned(stuck));

@@ -30,6 +30,7 @@ pub mod standing;
 pub mod state;
 mod steps;
 mod stop;
+pub mod trace;
 pub mod watch;
 pub mod worker;
 

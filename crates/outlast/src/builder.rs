@@ -298,6 +298,8 @@ impl<L: 'static> Builder<L> {
     }
 
     fn tell_warnings(&self) {
+        #[cfg(feature = "tracing")]
+        outlast_worker::trace::forward(&self.bus);
         let report = self.report.clone();
         self.bus.listen(Severity::Warning, move |event| {
             report(&format!("{event} [{}]", event.code()));
