@@ -18,6 +18,7 @@ pages! {
     Combinators: "../../../docs/guide/combinators.md"
     ContinueAsNew: "../../../docs/guide/continue-as-new.md"
     HandlerEnds: "../../../docs/guide/handler-ends.md"
+    Interceptors: "../../../docs/guide/interceptors.md"
     OnATemporalCluster: "../../../docs/guide/on-a-temporal-cluster.md"
     PatchesAndReplay: "../../../docs/guide/patches-and-replay.md"
     Promises: "../../../docs/guide/promises.md"

@@ -1,16 +1,19 @@
 //! Scenarios of runs that talk to each other: children and their ends, signals and requests to
 //! stop from run to run.
 
+use outlast::intercept::Propagate;
 use outlast::model::Event;
 use outlast::prelude::*;
 use outlast::testing::replay;
-use outlast::{ChildCancel, ParentClose, WorkflowDef};
+use outlast::{ChildCancel, Headers, ParentClose, WorkflowDef};
 
+use crate::client::Starting;
 use crate::script::{
     Env, PAID, Scenario, cleans_up, collect, endless_timer, scenario, script, work,
 };
 
 const PONG: Signal<u64> = signal("pong");
+const TENANT: &str = "tenant";
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario(
@@ -120,6 +123,14 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         }),
     ),
     scenario(
+        "headers",
+        script!(|client| {
+            let acme = |start: Starting| start.headers(tenant("acme"));
+            client.start_with("bearer", "a", "a", acme).await;
+            client.result("a").await;
+        }),
+    ),
+    scenario(
         "two that play",
         script!(|client| {
             client.start("plays", "a").await;
@@ -139,6 +150,8 @@ pub(crate) fn register(env: Env) -> Env {
     let env = env.workflow(changes_its_mind).workflow(patient_parent);
     let env = env.workflow(leaves).workflow(jealous).workflow(grandparent);
     let env = env.workflow(steps_down).workflow(parent_of_many);
+    let env = env.workflow(bearer).workflow(porter);
+    let env = env.interceptor(Propagate::new(TENANT));
     env.workflow(sends).workflow(stops).workflow(plays)
 }
 
@@ -155,6 +168,8 @@ pub(crate) fn replay_as(kind: &str, history: &[Event]) -> Option<Result<()>> {
         "grandparent" => replay(grandparent, history),
         "steps_down" => replay(steps_down, history),
         "parent_of_many" => replay(parent_of_many, history),
+        "bearer" => replay(bearer, history),
+        "porter" => replay(porter, history),
         "sends" => replay(sends, history),
         "stops" => replay(stops, history),
         "plays" => replay(plays, history),
@@ -172,6 +187,30 @@ async fn parent(ctx: Ctx, case: String) -> Result<String> {
     let text = child.await?;
     let n = ctx.run(work, 1).await?;
     Ok(format!("{text} {n} {}", id.starts_with(&case)))
+}
+
+fn tenant(name: &str) -> Headers {
+    let mut headers = Headers::new();
+    headers.write(TENANT, name).expect("text serialises");
+    headers
+}
+
+/// What came with the start, after a crash as before it.
+#[workflow]
+async fn porter(ctx: Ctx, _case: String) -> Result<String> {
+    ctx.run(work, 1).await?;
+    let name: Option<String> = ctx.headers().read(TENANT).expect("a text");
+    Ok(name.unwrap_or_default())
+}
+
+#[workflow]
+async fn bearer(ctx: Ctx, case: String) -> Result<String> {
+    if !case.ends_with('+') {
+        return ctx.continue_as_new(format!("{case}+"));
+    }
+    let below = ctx.child(porter, &case).await?;
+    let name: Option<String> = ctx.headers().read(TENANT).expect("a text");
+    Ok(format!("{below} {}", name.unwrap_or_default()))
 }
 
 #[workflow]

@@ -151,6 +151,7 @@ scenarios! {
     signals_between_runs: "signals between runs",
     signals_to_nobody: "signals to nobody",
     cancel_between_runs: "cancel between runs",
+    headers: "headers",
     two_that_play: "two that play",
 }
 
