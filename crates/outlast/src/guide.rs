@@ -20,6 +20,7 @@ pages! {
     HandlerEnds: "../../../docs/guide/handler-ends.md"
     Interceptors: "../../../docs/guide/interceptors.md"
     OnATemporalCluster: "../../../docs/guide/on-a-temporal-cluster.md"
+    Observing: "../../../docs/guide/observing.md"
     PatchesAndReplay: "../../../docs/guide/patches-and-replay.md"
     Promises: "../../../docs/guide/promises.md"
     Queries: "../../../docs/guide/queries.md"
