@@ -200,7 +200,7 @@ impl Service {
             }
             if is_stopping {
                 drop(seat);
-                if was_settled {
+                if was_settled || self.queue.is_stopped() {
                     return Next::Shutdown;
                 }
                 // What is released now may come back as mail: look once more.

@@ -103,13 +103,19 @@ impl Queue {
         self.outstanding.load(Ordering::Acquire) == 0
     }
 
-    /// Waits until it is. For the end of a shard: nothing is handed over meanwhile.
+    /// Waits until it is. For the end of a shard: nothing is handed over meanwhile. After the
+    /// writer's own end nobody settles anything: then there is nothing to wait for.
     pub(crate) fn settle(&self) {
-        while !self.is_settled() {
+        while !self.is_settled() && !self.is_stopped() {
             // Whoever commits holds it until it is done.
             drop(self.commit_lock());
             yield_now();
         }
+    }
+
+    /// Whether the writer takes no more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.lock().is_stopped
     }
 
     pub(crate) fn stop(&self) {

@@ -369,21 +369,27 @@ mod instances {
         });
     }
 
+    #[workflow]
+    async fn hears(ctx: Ctx) -> Result<()> {
+        ctx.recv(GO).await?;
+        Ok(())
+    }
+
     #[test]
     fn a_message_that_was_acknowledged_on_the_way_down_is_kept() {
         drive(async {
             let directory = tempfile::tempdir().expect("a directory");
             let open = async || {
                 let builder = Outlast::sqlite(directory.path().join("runs.db"));
-                builder.workflow(listens).start().await.expect("it starts")
+                builder.workflow(hears).start().await.expect("it starts")
             };
             for round in 0..20 {
                 let app = open().await;
                 let id = format!("run-{round}");
-                let run = app.start(listens, ()).id(&id).await.expect("it starts");
+                let run = app.start(hears, ()).id(&id).await.expect("it starts");
                 let (sent, _) = tokio::join!(run.send(GO, ()), app.shutdown());
                 let app = open().await;
-                let run = app.get(listens, &id);
+                let run = app.get(hears, &id);
                 if sent.is_err() {
                     run.send(GO, ()).await.expect("it is durable");
                 }
