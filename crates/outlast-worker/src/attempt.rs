@@ -1,12 +1,18 @@
 //! One attempt of an activity, from the inside: what its code can know and say.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlast_model::task::{ActivityTask, StopReason};
-use outlast_model::{AnswerToken, Payload};
+use outlast_model::{AnswerToken, Failure, Payload};
+use tokio::task::JoinHandle;
 
+use crate::bus::Bus;
+use crate::children::{Child, Children};
+use crate::event::{AttemptIn, PanicIn, WorkerEvent};
 use crate::heartbeat::Heartbeats;
-use crate::stop::Stop;
+use crate::life::Life;
 
 /// What the code of an activity knows about its attempt. Cheap to clone.
 #[derive(Clone)]
@@ -16,7 +22,8 @@ pub struct AttemptCtx {
 
 struct Inner {
     task: ActivityTask,
-    stop: Arc<Stop>,
+    life: Arc<Life>,
+    children: Children,
     /// Absent in a unit test, where nobody listens.
     link: Option<Link>,
 }
@@ -24,6 +31,7 @@ struct Inner {
 pub(crate) struct Link {
     pub(crate) heartbeats: Heartbeats,
     pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) bus: Bus,
 }
 
 impl std::fmt::Debug for AttemptCtx {
@@ -35,14 +43,22 @@ impl std::fmt::Debug for AttemptCtx {
 }
 
 impl AttemptCtx {
-    pub(crate) fn new(task: ActivityTask, stop: Arc<Stop>, link: Option<Link>) -> Self {
-        let inner = Arc::new(Inner { task, stop, link });
-        Self { inner }
+    pub(crate) fn new(task: ActivityTask, life: Arc<Life>, link: Option<Link>) -> Self {
+        let inner = Inner {
+            task,
+            life,
+            children: Children::default(),
+            link,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
     }
 
     /// A context that nobody listens to: for calling an activity in a plain test.
     pub fn unlinked(task: ActivityTask) -> Self {
-        Self::new(task, Arc::default(), None)
+        let life = Arc::new(Life::of_activity(&task, None));
+        Self::new(task, life, None)
     }
 
     /// What is being run.
@@ -77,22 +93,48 @@ impl AttemptCtx {
         Some(link.heartbeats.port().answer_token(&self.inner.task))
     }
 
-    pub(crate) fn stop(&self) -> &Arc<Stop> {
-        &self.inner.stop
+    /// Starts a task beside the activity: it ends with the attempt at latest. Needs a runtime.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Child<T> {
+        let link = self.inner.link.as_ref();
+        let runtime = link.map_or_else(tokio::runtime::Handle::current, |l| l.runtime.clone());
+        let bus = link.map(|link| link.bus.clone());
+        let attempt = AttemptIn::from(&self.inner.task);
+        let on_panic = move |failure: &Failure| {
+            if let Some(bus) = bus {
+                bus.emit(WorkerEvent::PanicCaught {
+                    place: PanicIn::Attempt(attempt),
+                    message: failure.message.clone(),
+                });
+            }
+        };
+        self.inner.children.spawn(&runtime, work, on_panic)
+    }
+
+    /// Drops what it started and waits for it; returns what did not end in time.
+    pub(crate) async fn end_children(&self, patience: Duration) -> Vec<JoinHandle<()>> {
+        self.inner.children.end(patience).await
     }
 
     /// Whether it should stop.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.stop.reason().is_some()
+        self.stop_reason().is_some()
     }
 
     /// Why it should stop.
     pub fn stop_reason(&self) -> Option<StopReason> {
-        self.inner.stop.reason()
+        self.inner.life.stop.reason()
     }
 
     /// Waits until it should stop.
     pub async fn cancelled(&self) -> StopReason {
-        self.inner.stop.wait().await
+        self.inner.life.stop.wait().await
+    }
+
+    /// Blocks the thread until it should stop, or for so long.
+    pub fn wait_blocking(&self, time: Duration) -> Option<StopReason> {
+        self.inner.life.stop.wait_blocking(time)
     }
 }

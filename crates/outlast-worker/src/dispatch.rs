@@ -13,26 +13,30 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlast_model::failure::type_name;
 use outlast_model::task::{
-    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
+    ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
 use outlast_model::{Failure, QueueName};
-use tokio::task::{JoinError, JoinHandle};
 
 use crate::attempt::{AttemptCtx, Link};
 use crate::bus::Bus;
+use crate::chunk::Chunk;
 use crate::clock;
+use crate::event::{PanicIn, WorkerEvent};
 use crate::heartbeat::Heartbeats;
+use crate::life::Life;
 use crate::opener::{FEW, Job, Opener};
 use crate::port::WorkerPort;
 use crate::queue::{Queue, Queues};
 use crate::registry::Body;
+use crate::running::{Attempt, as_asked, panicked, until_stopped};
+use crate::settings::Settings;
 use crate::steps::Steps;
-use crate::stop::Stop;
 use crate::trace;
+use crate::zombie::{Case, Undead};
 
 /// Attempts polled by one task of the runtime.
 const CHUNK: usize = 128;
@@ -50,10 +54,10 @@ pub enum Dispatch {
     Stop(AttemptToken, StopReason),
 }
 
-/// An attempt that is about to begin, and how it is told to stop.
-enum Start {
-    Activity(Box<ActivityTask>, Arc<Stop>),
-    Step(StepTask, Arc<Stop>),
+/// An attempt that is about to begin, and what is known of it from then on.
+pub(crate) enum Start {
+    Activity(Box<ActivityTask>, Arc<Life>),
+    Step(StepTask, Arc<Life>),
 }
 
 impl Start {
@@ -77,18 +81,15 @@ pub(crate) struct Dispatcher {
     pub(crate) queues: Arc<Queues>,
     pub(crate) steps: Arc<Steps>,
     pub(crate) runtime: tokio::runtime::Handle,
-    pub(crate) abort_after: Duration,
+    settings: Settings,
     bus: Bus,
     opener: Opener,
-    running: Mutex<BTreeMap<AttemptToken, Running>>,
+    running: Mutex<BTreeMap<AttemptToken, Arc<Life>>>,
+    /// Chunks of several attempts that are being begun.
+    chunks: Mutex<Vec<Arc<Chunk>>>,
+    undead: Undead,
     /// The worker goes down: what has not begun is handed back.
     is_draining: AtomicBool,
-}
-
-/// An attempt that runs: how it is told to stop, and whose slot it holds.
-struct Running {
-    stop: Arc<Stop>,
-    queue: Option<Arc<Queue>>,
 }
 
 impl Dispatcher {
@@ -96,19 +97,20 @@ impl Dispatcher {
         queues: Arc<Queues>,
         steps: Arc<Steps>,
         runtime: tokio::runtime::Handle,
-        abort_after: Duration,
+        settings: Settings,
         bus: Bus,
     ) -> Self {
-        let running = Mutex::new(BTreeMap::new());
         let opener = Opener::start(&runtime);
         Self {
             queues,
             steps,
             runtime,
-            abort_after,
+            settings,
             bus,
             opener,
-            running,
+            running: Mutex::default(),
+            chunks: Mutex::default(),
+            undead: Undead::default(),
             is_draining: AtomicBool::new(false),
         }
     }
@@ -118,16 +120,21 @@ impl Dispatcher {
         self.is_draining.store(true, Ordering::Release);
     }
 
-    /// What runs, for people.
+    /// Whether nothing begins any more.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
+    }
+
+    /// What runs, for people; also what should not.
     pub(crate) fn names(&self) -> Vec<String> {
-        let name = |token: &AttemptToken| {
-            let kind = match token.kind {
-                AttemptKind::Activity => "activity",
-                AttemptKind::Step => "step",
-            };
-            format!("attempt {} of {kind} {}", token.attempt, token.seq)
-        };
-        self.running().keys().map(name).collect()
+        let running = self.running();
+        let mut names: Vec<String> = running
+            .iter()
+            .map(|(token, life)| life.name(*token).to_string())
+            .collect();
+        drop(running);
+        names.extend(self.undead.names().iter().map(ToString::to_string));
+        names
     }
 
     /// Takes what became durable.
@@ -137,11 +144,9 @@ impl Dispatcher {
         for (token, reason) in stops {
             self.stop(token, reason);
         }
-        if self.is_draining.load(Ordering::Acquire) && !starts.is_empty() {
+        if self.is_draining() && !starts.is_empty() {
             // At once, on this thread: whoever waits for the last commit hears of it.
-            let unbegun: Vec<AttemptOutcome> = starts.iter().map(Start::handed_back).collect();
-            self.ended(&unbegun);
-            return port.complete_attempts(unbegun);
+            return self.finish(starts.iter().map(Start::handed_back).collect(), port);
         }
         while !starts.is_empty() {
             let rest = starts.split_off(starts.len().min(CHUNK));
@@ -157,27 +162,22 @@ impl Dispatcher {
     ) -> Vec<Start> {
         let mut starts = Vec::with_capacity(work.len());
         let mut running = self.running();
-        let mut known = |token, queue: &QueueName| {
-            let stop = Arc::<Stop>::default();
-            let queue = self.queues.get(queue).cloned();
-            running.insert(
-                token,
-                Running {
-                    stop: stop.clone(),
-                    queue,
-                },
-            );
-            stop
+        let mut known = |token, life: Life| {
+            let life = Arc::new(life);
+            running.insert(token, life.clone());
+            life
         };
         for item in work {
             match item {
                 Dispatch::Activity(task) => {
-                    let stop = known(task.token, &task.queue);
-                    starts.push(Start::Activity(task, stop));
+                    let life = Life::of_activity(&task, self.queue(&task.queue));
+                    let life = known(task.token, life);
+                    starts.push(Start::Activity(task, life));
                 }
                 Dispatch::Step(task) => {
-                    let stop = known(task.token, &task.queue);
-                    starts.push(Start::Step(task, stop));
+                    let life = Life::of_step(&task, self.queue(&task.queue));
+                    let life = known(task.token, life);
+                    starts.push(Start::Step(task, life));
                 }
                 Dispatch::Stop(token, reason) => stops.push((token, reason)),
             }
@@ -187,8 +187,8 @@ impl Dispatcher {
 
     /// Tells every running attempt to stop.
     pub(crate) fn stop_all(&self, reason: StopReason) {
-        for running in self.running().values() {
-            running.stop.fire(reason);
+        for life in self.running().values() {
+            life.stop.fire(reason);
         }
     }
 
@@ -198,8 +198,8 @@ impl Dispatcher {
     }
 
     fn stop(&self, token: AttemptToken, reason: StopReason) {
-        if let Some(running) = self.running().get(&token) {
-            running.stop.fire(reason);
+        if let Some(life) = self.running().get(&token) {
+            life.stop.fire(reason);
         }
     }
 
@@ -224,27 +224,60 @@ impl Dispatcher {
 
     fn run_chunk(
         self: Arc<Self>,
-        chunk: Vec<Start>,
+        mut chunk: Vec<Start>,
+        port: &Arc<dyn WorkerPort>,
+        cx: &mut Context<'_>,
+    ) {
+        if chunk.len() > 1 {
+            return self.run_many(chunk, port, cx);
+        }
+        if let Some(start) = chunk.pop()
+            && let Some(outcome) = self.begun(start, port, cx)
+        {
+            self.finish(vec![outcome], port);
+        }
+    }
+
+    /// A chunk of several: the watchdog frees those that wait behind one that does not come back.
+    fn run_many(
+        self: &Arc<Self>,
+        starts: Vec<Start>,
         port: &Arc<dyn WorkerPort>,
         cx: &mut Context<'_>,
     ) {
         let begun = clock::now();
-        let mut done = Vec::with_capacity(chunk.len());
-        let mut rest = chunk.into_iter();
-        while let Some(start) = rest.next() {
-            let mut outcome = self.begin(start, port);
-            match outcome.as_mut().poll(cx) {
-                Poll::Ready(outcome) => done.push(outcome),
-                Poll::Pending => self.spawn_one(outcome, port.clone()),
-            }
-            if rest.len() > 0 && clock::now().duration_since(begun) > CHUNK_TIME {
-                self.spawn_chunk(rest.collect(), port);
+        let chunk = Arc::new(Chunk::new(starts, begun));
+        self.chunks().push(chunk.clone());
+        let mut ended = None;
+        while let Some(start) = chunk.next(ended.take()) {
+            ended = self.begun(start, port, cx);
+            if clock::now().duration_since(begun) > CHUNK_TIME {
                 break;
             }
         }
-        if !done.is_empty() {
-            self.ended(&done);
-            port.complete_attempts(done);
+        self.chunks().retain(|other| !Arc::ptr_eq(other, &chunk));
+        let (mut done, rest) = chunk.take();
+        done.extend(ended);
+        if !rest.is_empty() {
+            self.spawn_chunk(rest, port);
+        }
+        self.finish(done, port);
+    }
+
+    /// Begins an attempt and polls it once; it gets a task of its own if it did not end at once.
+    fn begun(
+        self: &Arc<Self>,
+        start: Start,
+        port: &Arc<dyn WorkerPort>,
+        cx: &mut Context<'_>,
+    ) -> Option<AttemptOutcome> {
+        let mut outcome = self.begin(start, port);
+        match outcome.as_mut().poll(cx) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => {
+                self.spawn_one(outcome, port.clone());
+                None
+            }
         }
     }
 
@@ -252,48 +285,73 @@ impl Dispatcher {
         let me = self.clone();
         drop(self.runtime.spawn(async move {
             let done = vec![outcome.await];
-            me.ended(&done);
-            port.complete_attempts(done);
+            me.finish(done, &port);
         }));
     }
 
-    /// These attempts are over: their slots are free before anybody hears of it.
-    fn ended(&self, outcomes: &[AttemptOutcome]) {
-        self.bus.meter().attempts(outcomes);
+    /// These attempts are over: their slots are free before anybody hears of it. What comes from
+    /// one that was taken from its code before is thrown away.
+    fn finish(&self, mut outcomes: Vec<AttemptOutcome>, port: &Arc<dyn WorkerPort>) {
+        let mut loose = Vec::new();
         let mut running = self.running();
-        for outcome in outcomes {
-            let ended = running.remove(&outcome.token);
-            if let Some(queue) = ended.and_then(|ended| ended.queue) {
-                queue.slots.give(outcome.token.kind.into());
+        outcomes.retain(|outcome| {
+            let Some(life) = running.remove(&outcome.token) else {
+                self.undead.ended(outcome.token);
+                return false;
+            };
+            life.give_slot(outcome.token);
+            self.hear(outcome, &life);
+            if life.is_loose() {
+                loose.push((outcome.token, life));
             }
+            true
+        });
+        drop(running);
+        for (token, life) in loose {
+            self.lose(token, life);
+        }
+        if !outcomes.is_empty() {
+            self.bus.meter().attempts(&outcomes);
+            port.complete_attempts(outcomes);
+        }
+    }
+
+    fn hear(&self, outcome: &AttemptOutcome, life: &Life) {
+        if let AttemptResult::Failed(failure) = &outcome.result
+            && failure.type_name() == Some(type_name::PANIC)
+        {
+            self.bus.emit(WorkerEvent::PanicCaught {
+                place: PanicIn::Attempt(life.name(outcome.token)),
+                message: failure.message.clone(),
+            });
         }
     }
 
     fn begin(self: &Arc<Self>, start: Start, port: &Arc<dyn WorkerPort>) -> Outcome {
-        let (token, stop) = match &start {
-            Start::Activity(task, stop) => (task.token, stop),
-            Start::Step(task, stop) => (task.token, stop),
+        let (token, life) = match &start {
+            Start::Activity(task, life) => (task.token, life),
+            Start::Step(task, life) => (task.token, life),
         };
-        if self.is_draining.load(Ordering::Acquire) {
+        if self.is_draining() {
             return Box::pin(std::future::ready(start.handed_back()));
         }
-        if stop.reason().is_some() {
+        if life.stop.reason().is_some() {
             // It was told to before it began.
-            let result = as_asked(AttemptResult::Canceled(None), stop);
+            let result = as_asked(AttemptResult::Canceled(None), &life.stop);
             return Box::pin(std::future::ready(AttemptOutcome { token, result }));
         }
         match start {
-            Start::Activity(task, stop) => {
-                trace::inside(trace::activity(&task), self.activity(*task, stop, port))
+            Start::Activity(task, life) => {
+                trace::inside(trace::activity(&task), self.activity(*task, life, port))
             }
-            Start::Step(task, stop) => trace::inside(trace::step(&task), self.step(&task, stop)),
+            Start::Step(task, life) => trace::inside(trace::step(&task), self.step(&task, life)),
         }
     }
 
     fn activity(
         self: &Arc<Self>,
         task: ActivityTask,
-        stop: Arc<Stop>,
+        life: Arc<Life>,
         port: &Arc<dyn WorkerPort>,
     ) -> Outcome {
         let token = task.token;
@@ -305,54 +363,164 @@ impl Dispatcher {
                 format!("no worker has activity {name}; add .activity({name}) to the builder");
             return failed(token, Failure::application(type_name::NOT_REGISTERED, text));
         };
+        let settings = queue.map_or(&self.settings, |queue| &queue.settings);
         let link = Link {
-            heartbeats: Heartbeats::new(token, task.heartbeat, port.clone()),
+            heartbeats: Heartbeats::new(token, task.heartbeat, settings, port.clone()),
             runtime: self.runtime.clone(),
+            bus: self.bus.clone(),
         };
         let input = task.input.clone();
-        let ctx = AttemptCtx::new(task, stop, Some(link));
-        let mut attempt = match catch_unwind(AssertUnwindSafe(|| code(ctx.clone(), input))) {
+        let ctx = AttemptCtx::new(task, life.clone(), Some(link));
+        let made = life.polled(|| catch_unwind(AssertUnwindSafe(|| code(ctx.clone(), input))));
+        let attempt = match made {
             Err(panic) => return failed(token, panicked(&*panic)),
-            Ok(body) => self.attempt(body),
+            Ok(body) => self.attempt(body, &life),
         };
-        let grace = self.abort_after;
+        let (grace, me) = (self.settings.abort_after, self.clone());
         Box::pin(async move {
-            let result = until_stopped(&mut attempt, ctx.stop(), grace).await;
+            let result = until_stopped(attempt, &life, grace).await;
+            let orphans = ctx.end_children(grace).await;
+            if !orphans.is_empty() {
+                me.lose_children(token, life, orphans);
+            }
             if !matches!(result, AttemptResult::Completed(_)) {
                 ctx.flush();
             }
-            let result = as_asked(result, ctx.stop());
             AttemptOutcome { token, result }
         })
     }
 
-    fn step(self: &Arc<Self>, task: &StepTask, stop: Arc<Stop>) -> Outcome {
+    fn step(self: &Arc<Self>, task: &StepTask, life: Arc<Life>) -> Outcome {
         let token = task.token;
         let Some(code) = self.steps.get(task.run_id, token.seq) else {
             let text = format!("the code of step {} is not in memory", task.name);
             return failed(token, Failure::application(type_name::WORKER_LOST, text));
         };
-        let grace = self.abort_after;
-        let mut attempt = match catch_unwind(AssertUnwindSafe(|| code())) {
+        let grace = self.settings.abort_after;
+        let made = life.polled(|| catch_unwind(AssertUnwindSafe(|| code())));
+        let attempt = match made {
             Ok(future) => Attempt::Async(future),
             Err(panic) => return failed(token, panicked(&*panic)),
         };
         Box::pin(async move {
-            let result = until_stopped(&mut attempt, &stop, grace).await;
-            let result = as_asked(result, &stop);
+            let result = until_stopped(attempt, &life, grace).await;
             AttemptOutcome { token, result }
         })
     }
 
-    fn attempt(&self, body: Body) -> Attempt {
+    fn attempt(&self, body: Body, life: &Arc<Life>) -> Attempt {
         match body {
             Body::Async(future) => Attempt::Async(future),
-            Body::Blocking(run) => Attempt::Blocking(self.runtime.spawn_blocking(run)),
+            Body::Blocking(run) => {
+                let inside = life.on_thread();
+                Attempt::Blocking(self.runtime.spawn_blocking(move || {
+                    let result = run();
+                    drop(inside);
+                    result
+                }))
+            }
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, Running>> {
+    fn queue(&self, name: &QueueName) -> Option<Arc<Queue>> {
+        self.queues.get(name).cloned()
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, Arc<Life>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Vec<Arc<Chunk>>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The watchdog's part: what was told to stop and cannot be dropped.
+impl Dispatcher {
+    /// Whether there is anything to look after.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running().is_empty() && self.undead.len() == 0
+    }
+
+    /// How many attempts should have ended and have not.
+    pub(crate) fn undead(&self) -> usize {
+        self.undead.len()
+    }
+
+    /// How many of them count as zombies, now and ever.
+    pub(crate) fn zombies(&self) -> (usize, u64) {
+        self.undead.zombies()
+    }
+
+    /// Looks at every running attempt. `true`, once, when there are too many zombies.
+    pub(crate) fn look_after(self: &Arc<Self>, port: &Arc<dyn WorkerPort>) -> bool {
+        let now = clock::now();
+        self.free_chunks(now, port);
+        let running = self.running();
+        let deaf: Vec<(AttemptToken, Arc<Life>)> = running
+            .iter()
+            .filter(|(_, life)| self.is_deaf(life, now))
+            .map(|(token, life)| (*token, life.clone()))
+            .collect();
+        drop(running);
+        for (token, life) in deaf {
+            self.detach(token, life, port);
+        }
+        self.undead.look(now, &self.settings, &self.bus)
+    }
+
+    /// Whether it should be gone by now: its own task would have dropped it, had it come to that.
+    fn is_deaf(&self, life: &Life, now: Instant) -> bool {
+        let Some((_, told)) = life.stop.told() else {
+            return false;
+        };
+        let grace = self.settings.abort_after;
+        let patience = if life.is_polled() { grace } else { 2 * grace };
+        now.duration_since(told) >= patience
+    }
+
+    /// Takes an attempt from its code: it is over, whatever the code still does.
+    fn detach(&self, token: AttemptToken, life: Arc<Life>, port: &Arc<dyn WorkerPort>) {
+        if self.running().remove(&token).is_none() {
+            // It ended in this very moment.
+            return;
+        }
+        life.give_slot(token);
+        let result = as_asked(AttemptResult::Canceled(None), &life.stop);
+        self.lose(token, life);
+        let outcomes = vec![AttemptOutcome { token, result }];
+        self.bus.meter().attempts(&outcomes);
+        port.complete_attempts(outcomes);
+    }
+
+    fn lose(&self, token: AttemptToken, life: Arc<Life>) {
+        let now = clock::now();
+        let told = life.stop.told().map_or(now, |(_, told)| told);
+        let case = Case::new(token, life, told);
+        self.undead.add(case, now, &self.bus);
+    }
+
+    fn lose_children(
+        &self,
+        token: AttemptToken,
+        life: Arc<Life>,
+        children: Vec<tokio::task::JoinHandle<()>>,
+    ) {
+        let now = clock::now();
+        let case = Case::new(token, life, now).of_children(children);
+        self.undead.add(case, now, &self.bus);
+    }
+
+    /// What waits behind an attempt whose first poll does not come back goes on elsewhere.
+    fn free_chunks(self: &Arc<Self>, now: Instant, port: &Arc<dyn WorkerPort>) {
+        let chunks = self.chunks().clone();
+        let held = chunks.iter().filter(|chunk| chunk.is_held(now));
+        for (done, rest) in held.map(|chunk| chunk.take()) {
+            self.finish(done, port);
+            if !rest.is_empty() {
+                self.spawn_chunk(rest, port);
+            }
+        }
     }
 }
 
@@ -361,76 +529,4 @@ fn failed(token: AttemptToken, failure: Failure) -> Outcome {
         token,
         result: AttemptResult::Failed(failure),
     }))
-}
-
-/// Runs the attempt to its end; once told to stop it has the grace to do so, then it is dropped
-/// at its next await.
-async fn until_stopped(attempt: &mut Attempt, stop: &Arc<Stop>, grace: Duration) -> AttemptResult {
-    // Made when the attempt first waits: most are done before.
-    let mut expired: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
-    poll_fn(move |cx| {
-        if let Poll::Ready(result) = attempt.poll(cx) {
-            return Poll::Ready(result);
-        }
-        let expired = expired.get_or_insert_with(|| Box::pin(grace_is_over(stop.clone(), grace)));
-        let expired = expired.as_mut().poll(cx);
-        expired.map(|()| AttemptResult::Canceled(None))
-    })
-    .await
-}
-
-/// An attempt that stopped because its worker goes down, or because an operator holds the activity
-/// up, is not cancelled: it is tried again, under its number, by whoever comes next. One that
-/// ended in its own way has ended.
-fn as_asked(result: AttemptResult, stop: &Stop) -> AttemptResult {
-    use StopReason::{Paused, Reset, Shutdown};
-    match (result, stop.reason()) {
-        (AttemptResult::Canceled(_), Some(Shutdown | Paused | Reset)) => AttemptResult::HandedBack,
-        (result, Some(_) | None) => result,
-    }
-}
-
-async fn grace_is_over(stop: Arc<Stop>, grace: Duration) {
-    stop.wait().await;
-    tokio::time::sleep(grace).await;
-}
-
-/// The code of an attempt; its panic is a failure like any other.
-enum Attempt {
-    Async(Pin<Box<dyn Future<Output = AttemptResult> + Send>>),
-    Blocking(JoinHandle<AttemptResult>),
-}
-
-impl Attempt {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<AttemptResult> {
-        match self {
-            Self::Async(future) => catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)))
-                .unwrap_or_else(|panic| Poll::Ready(AttemptResult::Failed(panicked(&*panic)))),
-            Self::Blocking(thread) => Pin::new(thread)
-                .poll(cx)
-                .map(|ended| ended.unwrap_or_else(|error| AttemptResult::Failed(lost(error)))),
-        }
-    }
-}
-
-/// Why a thread gave no result.
-fn lost(error: JoinError) -> Failure {
-    match error.try_into_panic() {
-        Ok(panic) => panicked(&*panic),
-        Err(error) => Failure::panic(error.to_string()),
-    }
-}
-
-/// A panic's message, as a failure.
-pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    Failure::panic(panic_text(panic))
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|s| (*s).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "panic without a message".into())
 }

@@ -1,5 +1,5 @@
-//! Heartbeats of one attempt, throttled: the first goes out at once, then at most one in four
-//! fifths of the heartbeat timeout. The newest details always win; a crash loses at most one
+//! Heartbeats of one attempt, throttled: the first goes out at once, then at most one in a share
+//! of the heartbeat timeout. The newest details always win; a crash loses at most one
 //! interval.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,7 @@ use outlast_model::task::AttemptToken;
 
 use crate::clock;
 use crate::port::WorkerPort;
-
-/// Without a heartbeat timeout, details are reported this often.
-const WITHOUT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest interval.
-const LONGEST: Duration = Duration::from_secs(60);
+use crate::settings::Settings;
 
 /// The heartbeats of one attempt.
 pub(crate) struct Heartbeats {
@@ -36,14 +32,12 @@ impl Heartbeats {
     pub(crate) fn new(
         token: AttemptToken,
         timeout: Option<Duration>,
+        settings: &Settings,
         port: Arc<dyn WorkerPort>,
     ) -> Self {
-        let interval = timeout
-            .map_or(WITHOUT_TIMEOUT, |t| t.mul_f64(0.8))
-            .min(LONGEST);
         Self {
             token,
-            interval,
+            interval: interval(timeout, settings),
             port,
             state: Mutex::new(State::default()),
         }
@@ -88,5 +82,28 @@ impl Heartbeats {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The time between two reports.
+fn interval(timeout: Option<Duration>, settings: &Settings) -> Duration {
+    let usual = timeout.map_or(settings.heartbeat_interval, |timeout| {
+        timeout.mul_f64(settings.heartbeat_share.clamp(0.0, 1.0))
+    });
+    usual.min(settings.heartbeat_interval_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_go_out_in_a_share_of_the_timeout_and_once_a_minute_at_least() {
+        let settings = Settings::default();
+        let seconds =
+            |timeout: Option<u64>| interval(timeout.map(Duration::from_secs), &settings).as_secs();
+        assert_eq!(seconds(Some(10)), 8);
+        assert_eq!(seconds(None), 30);
+        assert_eq!(seconds(Some(600)), 60);
     }
 }

@@ -17,8 +17,8 @@ use outlast_model::QueueName;
 use outlast_model::task::{Permit, SlotKind};
 
 use crate::bus::Bus;
-use crate::dispatch::panic_text;
 use crate::event::{PanicIn, Severity, WorkerEvent};
+use crate::running::panic_text;
 use resource::ResourceSlots;
 
 /// When a supplier that panicked is asked again.

@@ -25,6 +25,8 @@ use crate::state::ThreadState;
 
 /// How often the watchdog looks while slices run.
 const LOOK: Duration = Duration::from_millis(10);
+/// How often it looks at attempts while any run.
+const ROUND: Duration = Duration::from_secs(1);
 
 /// What an engine thread is doing.
 pub(crate) struct Pulse {
@@ -199,6 +201,10 @@ pub(crate) trait Rescue: Send + Sync {
     fn pulses(&self) -> Vec<Arc<Pulse>>;
     /// How long a poll of this run may take; zero: for ever.
     fn patience(&self, run: &RunIn) -> Duration;
+    /// Whether attempts run, or should have ended and have not.
+    fn has_attempts(&self) -> bool;
+    /// Ends what was told to stop and does not, as far as that is possible.
+    fn look_after_attempts(&self);
     /// Whether the worker has stopped.
     fn is_stopped(&self) -> bool;
 }
@@ -211,10 +217,17 @@ pub(crate) fn keep_watch(
     bell: &Bell,
 ) {
     *bell.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
+    // Attempts are many and usually well: they are looked at less often.
+    let round = settings.abort_after.clamp(LOOK, ROUND);
+    let mut next_round = clock::now();
     while !rescue.is_stopped() {
         let pulses = rescue.pulses();
         for pulse in &pulses {
             look(pulse, rescue, port, settings);
+        }
+        if clock::now() >= next_round {
+            rescue.look_after_attempts();
+            next_round = clock::now() + round;
         }
         if pulses.iter().any(|p| p.is_running()) {
             std::thread::park_timeout(LOOK);
@@ -223,7 +236,11 @@ pub(crate) fn keep_watch(
         // Say that we sleep, then look once more: a slice may have begun in between.
         bell.is_asleep.store(true, Ordering::SeqCst);
         if !rescue.pulses().iter().any(|p| p.is_running()) && !rescue.is_stopped() {
-            std::thread::park();
+            if rescue.has_attempts() {
+                std::thread::park_timeout(round);
+            } else {
+                std::thread::park();
+            }
         }
         bell.is_asleep.store(false, Ordering::SeqCst);
         // Slices usually end at once: look again only after a while.

@@ -38,6 +38,7 @@ pub struct Worker {
     pub(crate) ending: Ending,
     is_stopped: AtomicBool,
     rescues: AtomicUsize,
+    when_unfit: OnceLock<Box<dyn Fn() + Send + Sync>>,
     bus: Bus,
 }
 
@@ -63,7 +64,7 @@ impl Worker {
             queues.clone(),
             steps.clone(),
             runtime,
-            settings.abort_after,
+            settings.clone(),
             bus.clone(),
         ));
         Arc::new(Self {
@@ -79,6 +80,7 @@ impl Worker {
             ending: Ending::default(),
             is_stopped: AtomicBool::new(false),
             rescues: AtomicUsize::new(0),
+            when_unfit: OnceLock::new(),
             bus,
         })
     }
@@ -103,8 +105,11 @@ impl Worker {
         self.bus.emit(WorkerEvent::Started { shards });
     }
 
-    /// Takes a slot of a queue, if one is free.
+    /// Takes a slot of a queue, if one is free. A worker that goes down begins nothing new.
     pub fn take_slot(&self, queue: &QueueName, kind: SlotKind) -> Permit {
+        if kind != SlotKind::Workflow && self.dispatcher.is_draining() {
+            return Permit::Full;
+        }
         self.queues.take_slot(queue, kind)
     }
 
@@ -117,7 +122,20 @@ impl Worker {
     pub fn dispatch(&self, work: Vec<Dispatch>) {
         if let Some(port) = self.port.get() {
             self.dispatcher.dispatch(work, port);
+            self.bell.ring();
         }
+    }
+
+    /// What is to be done when the worker is unfit to go on: too many attempts ignore that they
+    /// should stop. It takes no more work then; whoever owns it should stop it in order.
+    pub fn when_unfit(&self, act: impl Fn() + Send + Sync + 'static) {
+        // The first owner counts.
+        drop(self.when_unfit.set(Box::new(act)));
+    }
+
+    /// Attempts that count as zombies, now and ever.
+    pub fn zombies(&self) -> (usize, u64) {
+        self.dispatcher.zombies()
     }
 
     /// Where it says what somebody should know.
@@ -283,6 +301,27 @@ impl Rescue for Arc<Worker> {
 
     fn pulses(&self) -> Vec<Arc<Pulse>> {
         self.pulses_mut().clone()
+    }
+
+    fn has_attempts(&self) -> bool {
+        !self.dispatcher.is_idle()
+    }
+
+    fn look_after_attempts(&self) {
+        let Some(port) = self.port.get() else {
+            return;
+        };
+        if !self.dispatcher.look_after(port) {
+            return;
+        }
+        self.dispatcher.drain();
+        let me = self.clone();
+        // Whoever stops the worker waits for this very thread.
+        drop(self.spawn("outlast-unfit", move || {
+            if let Some(act) = me.when_unfit.get() {
+                act();
+            }
+        }));
     }
 
     fn is_stopped(&self) -> bool {

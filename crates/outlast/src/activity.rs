@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::failure::IntoFailure;
 use crate::wire::{Data, Outcome};
 
-pub use crate::activity_ctx::ActivityCtx;
+pub use crate::activity_ctx::{ActivityCtx, ActivityTaskHandle};
 
 /// What an `#[activity]` function returns: its work and, in the type, its durable identity.
 #[must_use = "an activity does nothing by itself: use `ctx.run(activity, input).await` in a workflow"]

@@ -1,16 +1,23 @@
 //! What an activity knows about the attempt it runs in.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use outlast_model::task::{ActivityTask, StopReason};
 use outlast_model::{AnswerToken, Headers, Payload, RunId, WorkflowId, limits};
+use outlast_worker::Child;
 use outlast_worker::attempt::AttemptCtx;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::answer::Later;
 use crate::call_error::CallError;
+use crate::error::Error;
 use crate::state::States;
+use crate::trace::Trace;
 
 /// The context of a running attempt. Cheap to clone.
 #[derive(Clone)]
@@ -99,10 +106,7 @@ impl ActivityCtx {
             }
             attempt.heartbeat(details);
         }
-        match self.stop_reason() {
-            Some(reason) => Err(CallError::cancelled(why(reason))),
-            None => Ok(()),
-        }
+        self.check_cancelled()
     }
 
     /// Lets somebody outside answer instead of this code: hand out the
@@ -119,6 +123,61 @@ impl ActivityCtx {
     /// What an earlier attempt reported last, if anything, and if it has this type.
     pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Option<T> {
         self.task()?.heartbeat_details.as_ref()?.decode().ok()
+    }
+
+    /// Starts a task beside the activity. It ends with the attempt at latest: before the outcome
+    /// counts, it is dropped and waited for. Awaiting it gives what it returned; its panic is an
+    /// error there, and is reported.
+    ///
+    /// # Panics
+    /// In a unit test, outside of a tokio runtime.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> ActivityTaskHandle<T> {
+        let child = match &self.attempt {
+            Source::Worker(attempt) => attempt.spawn(work),
+            Source::Test => Child::alone(work),
+        };
+        ActivityTaskHandle { child }
+    }
+
+    /// For loops and before long work: says so if the attempt should stop.
+    ///
+    /// # Errors
+    /// [`CallError::Cancelled`] when it should: `?` ends the attempt the right way.
+    pub fn check_cancelled(&self) -> Result<(), CallError> {
+        match self.stop_reason() {
+            Some(reason) => Err(CallError::cancelled(why(reason))),
+            None => Ok(()),
+        }
+    }
+
+    /// Sleeps, in real time, unless the attempt should stop.
+    ///
+    /// # Errors
+    /// [`CallError::Cancelled`] as soon as it should.
+    pub async fn sleep(&self, time: Duration) -> Result<(), CallError> {
+        tokio::select! {
+            biased;
+            error = self.cancelled() => Err(error),
+            () = tokio::time::sleep(time) => Ok(()),
+        }
+    }
+
+    /// As [`sleep`](Self::sleep), for blocking activities: it blocks the thread.
+    ///
+    /// # Errors
+    /// [`CallError::Cancelled`] as soon as the attempt should stop.
+    pub fn sleep_blocking(&self, time: Duration) -> Result<(), CallError> {
+        let reason = match &self.attempt {
+            Source::Worker(attempt) => attempt.wait_blocking(time),
+            Source::Test => {
+                std::thread::sleep(time);
+                None
+            }
+        };
+        reason.map_or(Ok(()), |reason| Err(CallError::cancelled(why(reason))))
     }
 
     /// Whether the attempt should stop.
@@ -144,6 +203,34 @@ impl ActivityCtx {
             Source::Test => std::future::pending().await,
         };
         CallError::cancelled(why(reason))
+    }
+}
+
+/// A task beside an activity, started by [`ActivityCtx::spawn`]. Dropping this does not stop it.
+#[derive(Debug)]
+pub struct ActivityTaskHandle<T> {
+    child: Child<T>,
+}
+
+impl<T> ActivityTaskHandle<T> {
+    /// Drops it at its next await.
+    pub fn abort(&self) {
+        self.child.abort();
+    }
+
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
+        self.child.is_finished()
+    }
+}
+
+impl<T> Future for ActivityTaskHandle<T> {
+    /// What it returned; [`CallError::Panicked`], or [`CallError::Cancelled`] if it was dropped.
+    type Output = Result<T, CallError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let ended = Pin::new(&mut self.child).poll(cx);
+        ended.map_err(|failure| CallError::observe::<Error>(Trace::new(failure)))
     }
 }
 

@@ -17,7 +17,7 @@ use outlast_service::outlet::{Capabilities, Served, SliceLimit};
 use outlast_service::service::{Service, Setup, random};
 use outlast_service::store::Store;
 use outlast_worker::{
-    ActivityCode, Bus, QueueSpec, Queues, Registry, Settings, Severity, Worker, WorkerEvent,
+    ActivityCode, Bus, Pace, QueueSpec, Queues, Registry, Settings, Severity, Worker, WorkerEvent,
 };
 
 use crate::activity::{ActivityCtx, ActivityDef, ActivityFn};
@@ -293,7 +293,10 @@ impl<L: 'static> Builder<L> {
     pub async fn run(self) -> Result<()> {
         let mut signal = ShutdownSignal::listen()?;
         let app = self.start().await?;
-        signal.recv().await;
+        tokio::select! {
+            () = signal.recv() => {}
+            () = app.is_unfit() => {}
+        }
         app.shutdown_with(&mut signal).await.into_result()
     }
 
@@ -333,6 +336,12 @@ impl<L: 'static> Builder<L> {
         let clock = self.clock;
         let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
         let running = Arc::new(Running::new(Some(service), worker));
+        let unfit = Arc::downgrade(&running);
+        running.worker.when_unfit(move || {
+            if let Some(running) = unfit.upgrade() {
+                running.stop(Pace::Orderly);
+            }
+        });
         Ok(App::new(
             embedded,
             ids,

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use outlast_model::view::{ListFilter, RunRef, Summary};
 use outlast_model::{QueueName, RunId, WorkflowId};
@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::intercept::Interceptors;
 use crate::start::{Draft, Run, Start};
+use crate::witness::Witness;
 use crate::workflow::Workflow;
 
 /// Makes ids of runs: the one source of randomness on the client's side.
@@ -32,6 +33,18 @@ struct Inner {
     queue: QueueName,
     /// What lives as long as the application: engine threads, the store.
     keep: Option<Arc<dyn Any + Send + Sync>>,
+    /// What a test must not see.
+    witness: OnceLock<Witness>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // First the end, during which there is still something to see.
+        self.keep = None;
+        if let Some(witness) = self.witness.get() {
+            witness.speak();
+        }
+    }
 }
 
 impl App {
@@ -49,6 +62,7 @@ impl App {
                 ids,
                 queue,
                 keep,
+                witness: OnceLock::new(),
             }),
         }
     }
@@ -62,6 +76,16 @@ impl App {
             inner.queue.clone(),
             inner.keep.clone(),
         )
+    }
+
+    /// The same application; whoever ends it hears what the witness saw.
+    pub(crate) fn witnessed(self, witness: Witness) -> Self {
+        drop(self.inner.witness.set(witness));
+        self
+    }
+
+    pub(crate) fn witness(&self) -> Option<&Witness> {
+        self.inner.witness.get()
     }
 
     /// Starts a workflow; awaiting gives its handle when the start is durable.

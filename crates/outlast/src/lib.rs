@@ -69,9 +69,10 @@ mod via;
 mod wait;
 pub mod why;
 mod wire;
+mod witness;
 mod workflow;
 
-pub use activity::{Activity, ActivityCtx, ActivityDef, ActivityFn};
+pub use activity::{Activity, ActivityCtx, ActivityDef, ActivityFn, ActivityTaskHandle};
 pub use answer::{Answering, Later, OpenActivity};
 pub use arg::Arg;
 pub use builder::{Builder, Outlast};

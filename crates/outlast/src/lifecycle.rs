@@ -96,10 +96,24 @@ impl App {
             // No room for a thread: here, then.
             Err(_) => kept.stop(pace).to_vec(),
         };
+        if let Some(witness) = self.witness() {
+            witness.speak();
+        }
         Stopped {
             left_behind,
             is_forced: false,
         }
+    }
+
+    /// Returns when too many attempts ignore that they should stop: the application goes down by
+    /// itself then, and what it left behind says why.
+    pub(crate) async fn is_unfit(&self) {
+        let Some(running) = self.running() else {
+            return std::future::pending().await;
+        };
+        let mut standing = running.worker.bus().watch();
+        // A bus that is gone says nothing more.
+        drop(standing.wait_for(|s| s.is_over_zombie_limit).await);
     }
 
     /// Commits and groups of commits so far.

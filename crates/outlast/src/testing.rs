@@ -12,7 +12,7 @@ use outlast_runtime::{ReplayChecks, Unwatched};
 use outlast_service::clock::{Clock, SystemClock, VirtualClock};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::Store;
-use outlast_worker::Settings;
+use outlast_worker::{Settings, Severity};
 
 use crate::activity::{Activity, ActivityFn};
 use crate::builder::{Builder, Place};
@@ -22,6 +22,7 @@ use crate::error::{Error, Result as AnyResult};
 use crate::intercept::Interceptor;
 use crate::queue::QueueBuilder;
 use crate::state::{ProvidedBy, States};
+use crate::witness::Witness;
 use crate::workflow::{Workflow, WorkflowFn};
 
 /// The beginning of virtual time: 2026-01-01T00:00:00Z.
@@ -33,6 +34,7 @@ const BEGINNING: Timestamp = Timestamp(1_767_225_600_000_000);
 pub struct TestEnv<L = ()> {
     builder: Builder<L>,
     clock: Arc<VirtualClock>,
+    witness: Witness,
 }
 
 impl TestEnv {
@@ -47,7 +49,12 @@ impl TestEnv {
         let builder = Builder::new(Place::Given(store))
             .clock(clock.clone())
             .shards(1);
-        Self { builder, clock }
+        let witness = Witness::default();
+        Self {
+            builder,
+            clock,
+            witness,
+        }
     }
 }
 
@@ -63,6 +70,7 @@ impl<L: 'static> TestEnv<L> {
         TestEnv {
             builder: self.builder.state(value),
             clock: self.clock,
+            witness: self.witness,
         }
     }
 
@@ -150,6 +158,13 @@ impl<L: 'static> TestEnv<L> {
         }
     }
 
+    /// Code that is stuck, or that ignores that it should stop, is what this test is about: it
+    /// does not fail for it.
+    pub fn expect_stuck_code(self) -> Self {
+        self.witness.look_away();
+        self
+    }
+
     /// Time passes as it does outside.
     pub fn real_time(self) -> Self {
         Self {
@@ -163,13 +178,18 @@ impl<L: 'static> TestEnv<L> {
         TestClock(self.clock.clone())
     }
 
-    /// Starts it.
+    /// Starts it. A test in which code was stuck, or ignored that it should stop, fails when the
+    /// application ends, unless it [said so](Self::expect_stuck_code).
     ///
     /// # Panics
     /// When it cannot start: two registrations of one name.
     pub async fn start(self) -> App {
-        match self.builder.in_a_hurry().start().await {
-            Ok(app) => app,
+        let seen = self.witness.clone();
+        let watched = self.builder.on_event(Severity::Warning, move |event| {
+            seen.see(event);
+        });
+        match watched.in_a_hurry().start().await {
+            Ok(app) => app.witnessed(self.witness),
             Err(error) => panic!("the application does not start: {error}"),
         }
     }

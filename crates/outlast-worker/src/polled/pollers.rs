@@ -15,10 +15,10 @@ use outlast_model::task::AttemptResult;
 use tokio::task::AbortHandle;
 
 use super::Inner;
-use crate::dispatch::panicked;
 use crate::event::WorkerEvent;
 use crate::handle::{Completion, PolledActivity};
 use crate::owner::entry::State;
+use crate::running::panicked;
 
 /// Keeps a poller alive until it leaves by itself.
 pub(super) fn keep_polling<F>(

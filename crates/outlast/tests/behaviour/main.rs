@@ -2,6 +2,7 @@
 //! to the store and back, in virtual time.
 
 mod answers;
+mod attempts;
 mod calls;
 mod cancel;
 mod chains;

@@ -57,7 +57,10 @@ mod slow {
     #[test]
     fn neighbours_finish_while_a_workflow_blocks_its_thread() {
         drive(async {
-            let env = TestEnv::new().activity(add).workflow(blocks);
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .activity(add)
+                .workflow(blocks);
             let app = env.workflow(quick).settings(patient()).start().await;
             let blocked = app.start(blocks, ()).await.expect("it starts");
             GATE.crowd(1).await;
@@ -90,7 +93,11 @@ mod stuck {
         drive(async {
             let lines = Arc::new(Mutex::new(String::new()));
             let heard = lines.clone();
-            let env = TestEnv::new().activity(add).workflow(hangs).workflow(quick);
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .activity(add)
+                .workflow(hangs)
+                .workflow(quick);
             let env = env.report(move |line| {
                 heard.lock().expect("nobody panics with it").push_str(line);
             });
@@ -133,7 +140,11 @@ mod many {
                 spare_threads: 1,
                 ..strict()
             };
-            let env = TestEnv::new().activity(add).workflow(hangs).workflow(quick);
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .activity(add)
+                .workflow(hangs)
+                .workflow(quick);
             let app = env.report(|_| ()).settings(settings).start().await;
             let mut stuck = Vec::new();
             for _ in 0..4 {
@@ -219,7 +230,10 @@ mod messages {
     #[test]
     fn a_blocked_workflow_still_takes_and_keeps_messages() {
         drive(async {
-            let env = TestEnv::new().activity(add).workflow(listens);
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .activity(add)
+                .workflow(listens);
             let app = env.settings(patient()).start().await;
             let run = app.start(listens, ()).await.expect("it starts");
             GATE.crowd(1).await;
@@ -253,7 +267,10 @@ mod closing {
     #[test]
     fn an_acknowledged_message_sends_a_closing_run_round_again() {
         drive(async {
-            let env = TestEnv::new().activity(add).workflow(deaf);
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .activity(add)
+                .workflow(deaf);
             let app = env.settings(patient()).start().await;
             let run = app.start(deaf, ()).await.expect("it starts");
             GATE.crowd(1).await;
@@ -277,7 +294,10 @@ mod closing {
                 CLOSED.pass();
                 Ok(n)
             }
-            let env = TestEnv::new().activity(add).workflow(never);
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .activity(add)
+                .workflow(never);
             let app = env.settings(patient()).start().await;
             let run = app.start(never, ()).await.expect("it starts");
             CLOSED.crowd(1).await;

@@ -6,3 +6,4 @@ mod gate;
 mod panics;
 #[path = "../support/mod.rs"]
 mod support;
+mod zombies;

@@ -1,0 +1,98 @@
+//! The code of one attempt, run to its end: with a result, a failure, a panic, or because it was
+//! told to stop and then dropped.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use outlast_model::Failure;
+use outlast_model::task::{AttemptResult, StopReason};
+use tokio::task::{JoinError, JoinHandle};
+
+use crate::life::Life;
+use crate::stop::Stop;
+
+/// The code of an attempt; its panic is a failure like any other.
+pub(crate) enum Attempt {
+    Async(Pin<Box<dyn Future<Output = AttemptResult> + Send>>),
+    Blocking(JoinHandle<AttemptResult>),
+}
+
+impl Attempt {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<AttemptResult> {
+        match self {
+            Self::Async(future) => catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)))
+                .unwrap_or_else(|panic| Poll::Ready(AttemptResult::Failed(panicked(&*panic)))),
+            Self::Blocking(thread) => Pin::new(thread)
+                .poll(cx)
+                .map(|ended| ended.unwrap_or_else(|error| AttemptResult::Failed(lost(error)))),
+        }
+    }
+}
+
+/// Runs the attempt to its end; once told to stop it has the grace to do so, then it is dropped
+/// at its next await.
+pub(crate) async fn until_stopped(
+    mut attempt: Attempt,
+    life: &Arc<Life>,
+    grace: Duration,
+) -> AttemptResult {
+    // Made when the attempt first waits: most are done before.
+    let mut expired: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
+    let result = poll_fn(|cx| {
+        if let Poll::Ready(result) = life.polled(|| attempt.poll(cx)) {
+            return Poll::Ready(result);
+        }
+        let expired = expired.get_or_insert_with(|| Box::pin(grace_is_over(life.clone(), grace)));
+        let expired = expired.as_mut().poll(cx);
+        expired.map(|()| AttemptResult::Canceled(None))
+    })
+    .await;
+    // Its destructors are its code as well, and may hang or panic.
+    life.polled(|| drop(catch_unwind(AssertUnwindSafe(|| drop(attempt)))));
+    as_asked(result, &life.stop)
+}
+
+async fn grace_is_over(life: Arc<Life>, grace: Duration) {
+    life.stop.wait().await;
+    tokio::time::sleep(grace).await;
+}
+
+/// An attempt that stopped because its worker goes down, or because an operator holds the activity
+/// up, is not cancelled: it is tried again, under its number, by whoever comes next. One that
+/// ended in its own way has ended.
+pub(crate) fn as_asked(result: AttemptResult, stop: &Stop) -> AttemptResult {
+    use StopReason::{Paused, Reset, Shutdown};
+    if !matches!(result, AttemptResult::Canceled(_)) {
+        return result;
+    }
+    match stop.reason() {
+        Some(Shutdown | Paused | Reset) => AttemptResult::HandedBack,
+        Some(_) | None => result,
+    }
+}
+
+/// Why a thread gave no result.
+fn lost(error: JoinError) -> Failure {
+    match error.try_into_panic() {
+        Ok(panic) => panicked(&*panic),
+        Err(error) => Failure::panic(error.to_string()),
+    }
+}
+
+/// A panic's message, as a failure.
+pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
+    Failure::panic(panic_text(panic))
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic without a message".into())
+}

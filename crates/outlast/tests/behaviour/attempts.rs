@@ -1,0 +1,200 @@
+//! What an attempt can do beside its work: children, sleeping, hearing that it should stop, and
+//! reporting so that the next attempt goes on from there.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use outlast::prelude::*;
+use outlast::{CancelMode, StopReason};
+
+use super::support::{drive, sound, until};
+
+/// Counts those that are there.
+#[derive(Clone, Default)]
+struct Alive(Arc<AtomicUsize>);
+
+impl Alive {
+    fn enter(&self) -> Present {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Present(self.0.clone())
+    }
+}
+
+struct Present(Arc<AtomicUsize>);
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[activity]
+async fn family(ctx: ActivityCtx, State(alive): State<Alive>, how: String) -> Result<String> {
+    for _ in 0..3 {
+        let present = alive.enter();
+        drop(ctx.spawn(async move {
+            let _present = present;
+            std::future::pending::<()>().await;
+        }));
+    }
+    let sum = ctx.spawn(async { 1 + 1 }).await?;
+    assert_eq!(sum, 2);
+    let broken = ctx.spawn(async move { assert_ne!(sum, 2, "on purpose") });
+    let caught = broken.await.expect_err("it panicked");
+    assert!(matches!(caught, CallError::Panicked(_)), "{caught}");
+    match how.as_str() {
+        "returns" => Ok(how),
+        "fails" => Err("it fails")?,
+        _ => {
+            ctx.sleep(Duration::from_secs(3_600)).await?;
+            Ok("slept".into())
+        }
+    }
+}
+
+#[activity]
+fn blocking_family(ctx: ActivityCtx, State(alive): State<Alive>) -> Result<()> {
+    let present = alive.enter();
+    drop(ctx.spawn(async move {
+        let _present = present;
+        std::future::pending::<()>().await;
+    }));
+    ctx.check_cancelled()?;
+    ctx.sleep_blocking(Duration::from_secs(3_600))?;
+    Ok(())
+}
+
+#[workflow]
+async fn asks(ctx: Ctx, how: String) -> Result<String> {
+    let call = ctx.run(family, how).cancel_mode(CancelMode::Wait);
+    Ok(call.retry(RetryPolicy::never()).await?)
+}
+
+#[workflow]
+async fn asks_blocking(ctx: Ctx) -> Result<()> {
+    let call = ctx.run(blocking_family, ()).cancel_mode(CancelMode::Wait);
+    Ok(call.await?)
+}
+
+#[test]
+fn children_of_an_attempt_end_before_its_outcome_counts() {
+    drive(async {
+        let alive = Alive::default();
+        let env = TestEnv::new().report(|_| ()).state(alive.clone());
+        let app = env.activity(family).workflow(asks).start().await;
+        let count = || alive.0.load(Ordering::SeqCst);
+        assert_eq!(app.run(asks, "returns").await.expect("it ends"), "returns");
+        assert_eq!(count(), 0);
+        app.run(asks, "fails").await.expect_err("it fails");
+        assert_eq!(count(), 0);
+        let run = app.start(asks, "sleeps").await.expect("it starts");
+        while count() < 3 {
+            tokio::task::yield_now().await;
+        }
+        run.cancel().await.expect("it is durable");
+        let error = run.result().await.expect_err("it is cancelled");
+        assert!(error.is_cancelled(), "{error}");
+        assert_eq!(count(), 0);
+        sound(&run, asks).await;
+    });
+}
+
+#[test]
+fn a_blocking_activity_hears_that_it_should_stop_while_it_sleeps() {
+    drive(async {
+        let alive = Alive::default();
+        let env = TestEnv::new()
+            .state(alive.clone())
+            .activity(blocking_family);
+        let app = env.workflow(asks_blocking).start().await;
+        let run = app.start(asks_blocking, ()).await.expect("it starts");
+        while alive.0.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        run.cancel().await.expect("it is durable");
+        let error = run.result().await.expect_err("it is cancelled");
+        assert!(error.is_cancelled(), "{error}");
+        assert_eq!(alive.0.load(Ordering::SeqCst), 0);
+    });
+}
+
+type Reasons = Arc<Mutex<Vec<StopReason>>>;
+
+#[activity]
+async fn listens(ctx: ActivityCtx, State(reasons): State<Reasons>) -> Result<()> {
+    let error = ctx.cancelled().await;
+    let reason = ctx.stop_reason().expect("it was told");
+    reasons.lock().expect("nobody panics with it").push(reason);
+    Err(error.into())
+}
+
+#[workflow]
+async fn waits(ctx: Ctx, limit: u64) -> Result<()> {
+    let call = ctx.run(listens, ()).start_to_close(limit.secs());
+    let call = call.cancel_mode(CancelMode::Wait);
+    Ok(call.retry(RetryPolicy::never()).await?)
+}
+
+#[test]
+fn an_attempt_is_told_why_it_should_stop() {
+    drive(async {
+        let reasons = Reasons::default();
+        let env = TestEnv::new().state(reasons.clone()).activity(listens);
+        let clock = env.clock();
+        let app = env.workflow(waits).start().await;
+        let heard = async |count: usize| loop {
+            let reasons = reasons.lock().expect("nobody panics with it").clone();
+            if reasons.len() == count {
+                return reasons[count - 1];
+            }
+            tokio::task::yield_now().await;
+        };
+        let is_running = |d: &outlast::Description| !d.waiting.is_empty();
+        let a = app.start(waits, 3_600).await.expect("it starts");
+        until(&a, is_running).await;
+        a.cancel().await.expect("it is durable");
+        assert_eq!(heard(1).await, StopReason::Cancelled);
+        let b = app.start(waits, 3_600).await.expect("it starts");
+        until(&b, is_running).await;
+        b.terminate("enough").await.expect("it is durable");
+        assert_eq!(heard(2).await, StopReason::NotFound);
+        let c = app.start(waits, 1).await.expect("it starts");
+        until(&c, is_running).await;
+        clock.advance(&app, 1.secs());
+        assert_eq!(heard(3).await, StopReason::TimedOut);
+        let d = app.start(waits, 3_600).await.expect("it starts");
+        until(&d, is_running).await;
+        app.shutdown_now().await;
+        assert_eq!(heard(4).await, StopReason::Shutdown);
+    });
+}
+
+#[activity]
+async fn reports(ctx: ActivityCtx) -> Result<u64> {
+    let last: u64 = ctx.last_heartbeat().unwrap_or(0);
+    if last >= 5 {
+        return Ok(last);
+    }
+    // Only the first goes out at once; the newest must be there when it fails.
+    for n in 1..=5 {
+        ctx.heartbeat(n)?;
+    }
+    Err("and again")?
+}
+
+#[workflow]
+async fn reported(ctx: Ctx) -> Result<u64> {
+    Ok(ctx.run(reports, ()).retry(RetryPolicy::times(2)).await?)
+}
+
+#[test]
+fn the_newest_report_reaches_the_attempt_after_a_failure_on_disk() {
+    drive(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = outlast_service::sqlite::SqliteStore::open(directory.path().join("a.db"));
+        let env = TestEnv::on(Arc::new(store.expect("it opens")));
+        let app = env.activity(reports).workflow(reported).start().await;
+        assert_eq!(app.run(reported, ()).await.expect("it ends"), 5);
+    });
+}

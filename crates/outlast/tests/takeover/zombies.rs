@@ -1,0 +1,221 @@
+//! Attempts that ignore that they should stop: they lose their slot and their say, are counted
+//! and named, and when there are too many the application goes down in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlast::prelude::*;
+use outlast::{App, Events, Settings, Severity, WorkerEvent};
+
+use crate::gate::Gate;
+use crate::support::{drive, sound};
+
+/// Everything that takes seconds by default.
+fn quick() -> Settings {
+    Settings {
+        activity_slots: 1,
+        step_slots: 1,
+        abort_after: Duration::from_millis(20),
+        zombie_grace: Duration::from_millis(40),
+        zombie_retry_max: Duration::from_millis(40),
+        shutdown_grace: Duration::ZERO,
+        shutdown_evictions: Duration::ZERO,
+        ..Settings::default()
+    }
+}
+
+#[activity]
+async fn add(n: u64) -> Result<u64> {
+    Ok(n + 1)
+}
+
+/// Runs an attempt that is out of time at once, then a healthy one.
+async fn limited<E>(call: impl Future<Output = std::result::Result<(), E>>) -> Result<()> {
+    assert!(call.await.is_err(), "it is out of time");
+    Ok(())
+}
+
+/// The next event of this kind.
+async fn event(events: &mut Events, is_it: impl Fn(&WorkerEvent) -> bool) -> Arc<WorkerEvent> {
+    loop {
+        let event = events.next().await.expect("the worker is there");
+        if is_it(&event) {
+            return event;
+        }
+    }
+}
+
+fn is_zombie(event: &WorkerEvent) -> bool {
+    matches!(event, WorkerEvent::Zombie { .. })
+}
+
+/// It is found, named and counted; then its thread comes back.
+async fn lives_and_ends(app: &App, mut events: Events, gate: &Gate, name: &str) {
+    let found = event(&mut events, is_zombie).await;
+    assert!(found.to_string().contains(name), "{found}");
+    let state = app.worker_state().expect("there is a worker");
+    assert_eq!(state.attempts, 0, "it holds no slot");
+    assert_eq!(state.standing.zombies().len(), 1);
+    gate.open();
+    let is_end = |event: &WorkerEvent| matches!(event, WorkerEvent::ZombieEnded { .. });
+    event(&mut events, is_end).await;
+    let state = app.worker_state().expect("there is a worker");
+    assert_eq!(state.standing.zombies().len(), 0);
+    assert!(state.slots.iter().all(|slots| slots.used == 0), "{state:?}");
+}
+
+mod blocking {
+    use super::*;
+
+    static GATE: Gate = Gate::new();
+
+    #[activity]
+    fn deaf(_: ()) -> Result<()> {
+        GATE.pass();
+        Ok(())
+    }
+
+    #[workflow]
+    async fn asks(ctx: Ctx) -> Result<u64> {
+        let call = ctx.run(deaf, ()).start_to_close(1.millis());
+        limited(call.retry(RetryPolicy::never())).await?;
+        Ok(ctx.run(add, 1).await?)
+    }
+
+    #[test]
+    fn a_blocking_attempt_that_ignores_its_token_loses_slot_and_say() {
+        drive(async {
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .settings(quick())
+                .real_time();
+            let app = env
+                .activity(deaf)
+                .activity(add)
+                .workflow(asks)
+                .start()
+                .await;
+            let events = app.events(Severity::Info);
+            let run = app.start(asks, ()).await.expect("it starts");
+            assert_eq!(run.result().await.expect("it ends"), 2);
+            lives_and_ends(&app, events, &GATE, "deaf").await;
+            sound(&run, asks).await;
+        });
+    }
+}
+
+mod spinning {
+    use super::*;
+
+    static GATE: Gate = Gate::new();
+
+    #[activity]
+    async fn hog(_: ()) -> Result<()> {
+        GATE.pass();
+        Ok(())
+    }
+
+    /// The neighbours are begun by the same task of the runtime.
+    #[workflow]
+    async fn asks(ctx: Ctx) -> Result<u64> {
+        let before = ctx.run(add, 1);
+        let call = ctx.run(hog, ()).start_to_close(1.millis());
+        let call = call.retry(RetryPolicy::never());
+        let behind = ctx.run(add, 2);
+        let (n, hog, m) = futures::join!(before, call, behind);
+        assert!(hog.is_err(), "it is out of time");
+        Ok(n? + m?)
+    }
+
+    #[test]
+    fn an_attempt_that_does_not_yield_holds_up_nobody() {
+        drive(async {
+            let settings = Settings {
+                activity_slots: 3,
+                ..quick()
+            };
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .settings(settings)
+                .real_time();
+            let app = env.activity(hog).activity(add).workflow(asks).start().await;
+            let events = app.events(Severity::Info);
+            let run = app.start(asks, ()).await.expect("it starts");
+            assert_eq!(run.result().await.expect("it ends"), 5);
+            lives_and_ends(&app, events, &GATE, "hog").await;
+            sound(&run, asks).await;
+        });
+    }
+}
+
+mod limit {
+    use super::*;
+
+    static GATE: Gate = Gate::new();
+
+    #[activity]
+    fn deaf(_: u64) -> Result<()> {
+        GATE.pass();
+        Ok(())
+    }
+
+    #[workflow]
+    async fn asks(ctx: Ctx, n: u64) -> Result<()> {
+        let call = ctx.run(deaf, n).start_to_close(1.millis());
+        limited(call.retry(RetryPolicy::never())).await
+    }
+
+    #[test]
+    fn past_the_limit_the_application_stops_in_order() {
+        drive(async {
+            let settings = Settings {
+                zombie_limit: 1,
+                ..quick()
+            };
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .settings(settings)
+                .real_time();
+            let app = env.activity(deaf).workflow(asks).start().await;
+            let mut events = app.events(Severity::Info);
+            for n in 0..2 {
+                app.run(asks, n).await.expect("it ends");
+            }
+            let is_limit = |event: &WorkerEvent| matches!(event, WorkerEvent::ZombieLimit { .. });
+            event(&mut events, is_limit).await;
+            let is_end = |event: &WorkerEvent| matches!(event, WorkerEvent::Stopped { .. });
+            let stopped = event(&mut events, is_end).await;
+            assert!(stopped.to_string().contains("deaf"), "{stopped}");
+            assert!(app.start(asks, 3).await.is_err(), "it has stopped");
+            GATE.open();
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "deaf")]
+    fn a_test_that_saw_a_zombie_fails() {
+        static SHUT: Gate = Gate::new();
+
+        #[activity]
+        fn deaf(_: ()) -> Result<()> {
+            SHUT.pass();
+            Ok(())
+        }
+
+        #[workflow]
+        async fn asks(ctx: Ctx) -> Result<()> {
+            let call = ctx.run(deaf, ()).start_to_close(1.millis());
+            limited(call.retry(RetryPolicy::never())).await
+        }
+
+        drive(async {
+            let env = TestEnv::new().settings(quick()).real_time().report(|_| ());
+            let app = env.activity(deaf).workflow(asks).start().await;
+            let mut events = app.events(Severity::Info);
+            app.run(asks, ()).await.expect("it ends");
+            event(&mut events, is_zombie).await;
+            SHUT.open();
+            app.shutdown().await;
+        });
+    }
+}
