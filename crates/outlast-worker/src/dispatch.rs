@@ -43,6 +43,11 @@ const CHUNK: usize = 128;
 /// A chunk that took longer gives the rest to another task.
 const CHUNK_TIME: Duration = Duration::from_micros(100);
 
+/// A poll that goes on for so long behind the grace is not going to end by itself.
+const HELD_UP: Duration = Duration::from_millis(50);
+/// The runtime had so long to drop an attempt that waits, and did not come to it.
+const STARVED: Duration = Duration::from_secs(2);
+
 /// What the backend wants done, once it is durable.
 #[derive(Debug)]
 pub enum Dispatch {
@@ -474,9 +479,8 @@ impl Dispatcher {
         let Some((_, told)) = life.stop.told() else {
             return false;
         };
-        let grace = self.settings.abort_after;
-        let patience = if life.is_polled() { grace } else { 2 * grace };
-        now.duration_since(told) >= patience
+        let slack = if life.is_polled() { HELD_UP } else { STARVED };
+        now.duration_since(told) >= self.settings.abort_after + slack
     }
 
     /// Takes an attempt from its code: it is over, whatever the code still does.

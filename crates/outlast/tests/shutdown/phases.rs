@@ -314,6 +314,7 @@ mod obstinate {
                 ..Settings::default()
             };
             let env = TestEnv::new().real_time().workflow(stuck).report(|_| ());
+            let env = env.expect_stuck_code();
             let app = env.settings(settings).start().await;
             let run = app.start(stuck, ()).await.expect("it starts");
             crate::support::until(&run, |d| d.trouble.is_some()).await;
