@@ -29,11 +29,8 @@ async fn add(n: u64) -> Result<u64> {
     Ok(n + 1)
 }
 
-/// Runs an attempt that is out of time at once, then a healthy one.
-async fn limited<E>(call: impl Future<Output = std::result::Result<(), E>>) -> Result<()> {
-    assert!(call.await.is_err(), "it is out of time");
-    Ok(())
-}
+/// Sent when the code of the attempt is inside.
+const STOP: Signal<()> = signal("stop");
 
 /// The next event of this kind.
 async fn event(events: &mut Events, is_it: impl Fn(&WorkerEvent) -> bool) -> Arc<WorkerEvent> {
@@ -77,8 +74,10 @@ mod blocking {
 
     #[workflow]
     async fn asks(ctx: Ctx) -> Result<u64> {
-        let call = ctx.run(deaf, ()).start_to_close(1.millis());
-        limited(call.retry(RetryPolicy::never())).await?;
+        let call = ctx.run(deaf, ());
+        ctx.recv(STOP).await?;
+        call.cancel();
+        assert!(call.await.is_err(), "it is cancelled");
         Ok(ctx.run(add, 1).await?)
     }
 
@@ -97,6 +96,8 @@ mod blocking {
                 .await;
             let events = app.events(Severity::Info);
             let run = app.start(asks, ()).await.expect("it starts");
+            GATE.crowd(1).await;
+            run.send(STOP, ()).await.expect("it is durable");
             assert_eq!(run.result().await.expect("it ends"), 2);
             lives_and_ends(&app, events, &GATE, "deaf").await;
             sound(&run, asks).await;
@@ -119,11 +120,12 @@ mod spinning {
     #[workflow]
     async fn asks(ctx: Ctx) -> Result<u64> {
         let before = ctx.run(add, 1);
-        let call = ctx.run(hog, ()).start_to_close(1.millis());
-        let call = call.retry(RetryPolicy::never());
+        let call = ctx.run(hog, ());
         let behind = ctx.run(add, 2);
-        let (n, hog, m) = futures::join!(before, call, behind);
-        assert!(hog.is_err(), "it is out of time");
+        let (n, m) = futures::join!(before, behind);
+        ctx.recv(STOP).await?;
+        call.cancel();
+        assert!(call.await.is_err(), "it is cancelled");
         Ok(n? + m?)
     }
 
@@ -141,6 +143,8 @@ mod spinning {
             let app = env.activity(hog).activity(add).workflow(asks).start().await;
             let events = app.events(Severity::Info);
             let run = app.start(asks, ()).await.expect("it starts");
+            GATE.crowd(1).await;
+            run.send(STOP, ()).await.expect("it is durable");
             assert_eq!(run.result().await.expect("it ends"), 5);
             lives_and_ends(&app, events, &GATE, "hog").await;
             sound(&run, asks).await;
@@ -154,15 +158,18 @@ mod limit {
     static GATE: Gate = Gate::new();
 
     #[activity]
-    fn deaf(_: u64) -> Result<()> {
+    fn deaf(_: u32) -> Result<()> {
         GATE.pass();
         Ok(())
     }
 
     #[workflow]
-    async fn asks(ctx: Ctx, n: u64) -> Result<()> {
-        let call = ctx.run(deaf, n).start_to_close(1.millis());
-        limited(call.retry(RetryPolicy::never())).await
+    async fn asks(ctx: Ctx, n: u32) -> Result<()> {
+        let call = ctx.run(deaf, n);
+        ctx.recv(STOP).await?;
+        call.cancel();
+        assert!(call.await.is_err(), "it is cancelled");
+        Ok(())
     }
 
     #[test]
@@ -179,7 +186,10 @@ mod limit {
             let app = env.activity(deaf).workflow(asks).start().await;
             let mut events = app.events(Severity::Info);
             for n in 0..2 {
-                app.run(asks, n).await.expect("it ends");
+                let run = app.start(asks, n).await.expect("it starts");
+                GATE.crowd(n + 1).await;
+                run.send(STOP, ()).await.expect("it is durable");
+                run.result().await.expect("it ends");
             }
             let is_limit = |event: &WorkerEvent| matches!(event, WorkerEvent::ZombieLimit { .. });
             event(&mut events, is_limit).await;
@@ -204,15 +214,21 @@ mod limit {
 
         #[workflow]
         async fn asks(ctx: Ctx) -> Result<()> {
-            let call = ctx.run(deaf, ()).start_to_close(1.millis());
-            limited(call.retry(RetryPolicy::never())).await
+            let call = ctx.run(deaf, ());
+            ctx.recv(STOP).await?;
+            call.cancel();
+            assert!(call.await.is_err(), "it is cancelled");
+            Ok(())
         }
 
         drive(async {
             let env = TestEnv::new().settings(quick()).real_time().report(|_| ());
             let app = env.activity(deaf).workflow(asks).start().await;
             let mut events = app.events(Severity::Info);
-            app.run(asks, ()).await.expect("it ends");
+            let run = app.start(asks, ()).await.expect("it starts");
+            SHUT.crowd(1).await;
+            run.send(STOP, ()).await.expect("it is durable");
+            run.result().await.expect("it ends");
             event(&mut events, is_zombie).await;
             SHUT.open();
             app.shutdown().await;
