@@ -114,7 +114,7 @@ pub(crate) fn to_wire(command: Command, home: &Home<'_>) -> Variant {
                 reason,
             })
         }
-        Command::SignalExternal(signal) => signal_external(*signal, home),
+        Command::SignalExternal(signal) => signal_external(&signal, home),
         Command::CancelExternal(cancel) => cancel_external(*cancel, home),
         Command::SetPatch {
             id, is_deprecated, ..
@@ -129,7 +129,7 @@ pub(crate) fn to_wire(command: Command, home: &Home<'_>) -> Variant {
             respond(&id, wire::update_response::Response::Rejected(why))
         }
         Command::CompleteUpdate { id, outcome } => respond(&id, update_outcome(&outcome)),
-        Command::ContinueAsNew(next) => continue_as_new(*next),
+        Command::ContinueAsNew(next) => continue_as_new(&next),
         Command::CompleteWorkflow { result } => {
             Variant::CompleteWorkflowExecution(wire::CompleteWorkflowExecution {
                 result: Some(payload::to_wire(&result)),
@@ -203,7 +203,7 @@ fn start_child(child: StartChild, home: &Home<'_>) -> Variant {
     })
 }
 
-fn signal_external(signal: SignalExternal, home: &Home<'_>) -> Variant {
+fn signal_external(signal: &SignalExternal, home: &Home<'_>) -> Variant {
     let target = execution(&signal.target, home);
     let target = wire::signal_external_workflow_execution::Target::WorkflowExecution(target);
     Variant::SignalExternalWorkflowExecution(wire::SignalExternalWorkflowExecution {
@@ -212,7 +212,6 @@ fn signal_external(signal: SignalExternal, home: &Home<'_>) -> Variant {
         signal_name: signal.name.as_str().to_owned(),
         headers: headers::to_wire(&signal.headers),
         args: payload::arguments(&signal.input),
-        ..wire::SignalExternalWorkflowExecution::default()
     })
 }
 
@@ -251,7 +250,7 @@ fn update_outcome(outcome: &UpdateOutcome) -> wire::update_response::Response {
     }
 }
 
-fn continue_as_new(next: ContinueAsNew) -> Variant {
+fn continue_as_new(next: &ContinueAsNew) -> Variant {
     let name = |name: Option<&str>| name.unwrap_or_default().to_owned();
     Variant::ContinueAsNewWorkflowExecution(wire::ContinueAsNewWorkflowExecution {
         workflow_type: name(next.workflow_type.as_ref().map(|it| it.as_str())),

@@ -98,28 +98,17 @@ impl Reader {
         use Attributes as A;
         Ok(Some(match event {
             A::WorkflowExecutionStartedEventAttributes(it) => self.started(it)?,
-            A::WorkflowExecutionCompletedEventAttributes(it) => EventKind::Completed {
-                result: payload::input_of(it.result),
-            },
-            A::WorkflowExecutionFailedEventAttributes(it) => EventKind::Failed {
-                failure: failure::or_unknown(it.failure),
-            },
-            A::WorkflowExecutionTimedOutEventAttributes(_) => EventKind::TimedOut,
-            A::WorkflowExecutionCanceledEventAttributes(_) => EventKind::Canceled,
-            A::WorkflowExecutionTerminatedEventAttributes(it) => {
-                EventKind::Terminated { reason: it.reason }
-            }
-            A::WorkflowExecutionContinuedAsNewEventAttributes(it) => between::continued(it)?,
+            A::WorkflowExecutionCompletedEventAttributes(_)
+            | A::WorkflowExecutionFailedEventAttributes(_)
+            | A::WorkflowExecutionTimedOutEventAttributes(_)
+            | A::WorkflowExecutionCanceledEventAttributes(_)
+            | A::WorkflowExecutionTerminatedEventAttributes(_)
+            | A::WorkflowExecutionContinuedAsNewEventAttributes(_) => task::closed(event)?,
             A::WorkflowExecutionCancelRequestedEventAttributes(it) => EventKind::CancelRequested {
                 reason: it.cause,
                 request_id: None,
             },
-            A::WorkflowExecutionSignaledEventAttributes(it) => EventKind::Signaled {
-                name: SignalName::new(it.signal_name),
-                input: payload::input_of(it.input),
-                headers: headers::of(it.header),
-                request_id: (!it.request_id.is_empty()).then(|| RequestId::new(it.request_id)),
-            },
+            A::WorkflowExecutionSignaledEventAttributes(it) => signaled(it),
             A::WorkflowTaskScheduledEventAttributes(it) => EventKind::TaskScheduled {
                 attempt: Attempt(u32::try_from(it.attempt).unwrap_or(1).max(1)),
             },
@@ -127,17 +116,9 @@ impl Reader {
             A::WorkflowTaskCompletedEventAttributes(_) => EventKind::TaskCompleted,
             A::WorkflowTaskFailedEventAttributes(it) => task::failed(it),
             A::WorkflowTaskTimedOutEventAttributes(it) => task::timed_out(&it),
-            A::TimerStartedEventAttributes(it) => EventKind::TimerStarted {
-                seq: failure::seq(&it.timer_id),
-                delay: time::exactly(it.start_to_fire_timeout.unwrap_or_default()),
-                site: Site::default(),
-            },
-            A::TimerFiredEventAttributes(it) => EventKind::TimerFired {
-                seq: failure::seq(&it.timer_id),
-            },
-            A::TimerCanceledEventAttributes(it) => EventKind::TimerCanceled {
-                seq: failure::seq(&it.timer_id),
-            },
+            A::TimerStartedEventAttributes(_)
+            | A::TimerFiredEventAttributes(_)
+            | A::TimerCanceledEventAttributes(_) => task::timer(event)?,
             A::MarkerRecordedEventAttributes(it) => task::marker(it)?,
             A::ActivityTaskScheduledEventAttributes(it) => self.activity_scheduled(id, it),
             A::ActivityTaskStartedEventAttributes(_)
@@ -300,6 +281,15 @@ fn known<T: Copy>(map: &BTreeMap<i64, T>, id: i64, what: &'static str) -> Result
         what,
         field: "event that began it",
     })
+}
+
+fn signaled(it: wire::WorkflowExecutionSignaledEventAttributes) -> EventKind {
+    EventKind::Signaled {
+        name: SignalName::new(it.signal_name),
+        input: payload::input_of(it.input),
+        headers: headers::of(it.header),
+        request_id: (!it.request_id.is_empty()).then(|| RequestId::new(it.request_id)),
+    }
 }
 
 /// A mistake of this module: an event was handed to the wrong reader.

@@ -62,13 +62,14 @@ pub(crate) fn arguments(input: &Payload) -> Vec<common::Payload> {
 /// The one input of a call.
 pub(crate) fn input(mut arguments: Vec<common::Payload>) -> Payload {
     if arguments.len() > 1 {
-        return array(arguments.into_iter().map(from_wire).collect());
+        let all: Vec<Payload> = arguments.into_iter().map(from_wire).collect();
+        return array(&all);
     }
     or_null(arguments.pop())
 }
 
 /// Several payloads as one JSON array; if one of them is not JSON, the first stands for all.
-fn array(payloads: Vec<Payload>) -> Payload {
+fn array(payloads: &[Payload]) -> Payload {
     let mut text = Vec::from(*b"[");
     for (index, payload) in payloads.iter().enumerate() {
         if index > 0 {

@@ -18,11 +18,11 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Vec<Said>, ConfigError> {
     let mut said = Vec::new();
     for (section, content) in table.get_ref() {
         let name = section.get_ref();
-        match content.get_ref() {
-            DeValue::Table(settings) if name == "queue" => page.queues(settings, &mut said),
-            DeValue::Table(settings) => page.section(&For::All, name, settings, &mut said),
+        match content.get_ref().as_table() {
+            Some(settings) if name == "queue" => page.queues(settings, &mut said),
+            Some(settings) => page.section(&For::All, name, settings, &mut said),
             // Outside of any section there is no setting: it is said as it stands, and not found.
-            _ => said.push(page.said(For::All, name.to_string(), content, section.span().start)),
+            None => said.push(page.said(For::All, name.to_string(), content, section.span().start)),
         }
     }
     Ok(said)
@@ -37,11 +37,11 @@ impl Page<'_> {
     fn queues(&self, queues: &DeTable<'_>, said: &mut Vec<Said>) {
         for (queue, content) in queues {
             let name = queue.get_ref().to_string();
-            match content.get_ref() {
-                DeValue::Table(settings) => {
+            match content.get_ref().as_table() {
+                Some(settings) => {
                     self.section(&For::Queue(name), "worker", settings, said);
                 }
-                _ => said.push(self.said(
+                None => said.push(self.said(
                     For::All,
                     format!("queue.{name}"),
                     content,

@@ -20,6 +20,7 @@ struct Shared {
 }
 
 /// What a scenario says on the server that the environment names; nothing without one.
+#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
 pub(crate) fn run<F>(scenario: &str, run: impl FnOnce(Bench) -> F) -> Option<Vec<String>>
 where
     F: Future<Output = Vec<String>>,

@@ -6,10 +6,50 @@ use outlast_model::job::Resolution;
 use outlast_model::{Attempt, PatchId, Payload, Seq, StepName};
 use temporalio_common::protos::constants::{LOCAL_ACTIVITY_MARKER_NAME, PATCH_MARKER_NAME};
 
-use super::super::{Unsupported, failure, payload};
+use super::super::{Unsupported, failure, payload, time};
+use super::{between, not};
 use crate::proto::core::external_data::{LocalActivityMarkerData, PatchedMarkerData};
 use crate::proto::history::history_event::Attributes;
 use crate::proto::{common, enums, history as wire};
+
+/// How a run ended.
+pub(super) fn closed(event: Attributes) -> Result<EventKind, Unsupported> {
+    use Attributes as A;
+    Ok(match event {
+        A::WorkflowExecutionCompletedEventAttributes(it) => EventKind::Completed {
+            result: payload::input_of(it.result),
+        },
+        A::WorkflowExecutionFailedEventAttributes(it) => EventKind::Failed {
+            failure: failure::or_unknown(it.failure),
+        },
+        A::WorkflowExecutionTimedOutEventAttributes(_) => EventKind::TimedOut,
+        A::WorkflowExecutionCanceledEventAttributes(_) => EventKind::Canceled,
+        A::WorkflowExecutionTerminatedEventAttributes(it) => {
+            EventKind::Terminated { reason: it.reason }
+        }
+        A::WorkflowExecutionContinuedAsNewEventAttributes(it) => between::continued(it)?,
+        other => return Err(not(&other, "the end of a run")),
+    })
+}
+
+/// What became of a timer.
+pub(super) fn timer(event: Attributes) -> Result<EventKind, Unsupported> {
+    use Attributes as A;
+    Ok(match event {
+        A::TimerStartedEventAttributes(it) => EventKind::TimerStarted {
+            seq: failure::seq(&it.timer_id),
+            delay: time::exactly(it.start_to_fire_timeout.unwrap_or_default()),
+            site: Site::default(),
+        },
+        A::TimerFiredEventAttributes(it) => EventKind::TimerFired {
+            seq: failure::seq(&it.timer_id),
+        },
+        A::TimerCanceledEventAttributes(it) => EventKind::TimerCanceled {
+            seq: failure::seq(&it.timer_id),
+        },
+        other => return Err(not(&other, "about a timer")),
+    })
+}
 
 /// Joins tasks that only kept themselves alive while a step ran with the task behind them: the
 /// code saw one.
