@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlast::prelude::*;
 use outlast::{CancelMode, StopReason};
 
-use super::support::{drive, sound, until};
+use super::support::{drive, sound};
 
 /// Counts those that are there.
 #[derive(Clone, Default)]
@@ -122,8 +122,14 @@ fn a_blocking_activity_hears_that_it_should_stop_while_it_sleeps() {
 type Reasons = Arc<Mutex<Vec<StopReason>>>;
 
 #[activity]
-async fn listens(ctx: ActivityCtx, State(reasons): State<Reasons>) -> Result<()> {
+async fn listens(
+    ctx: ActivityCtx,
+    State(alive): State<Alive>,
+    State(reasons): State<Reasons>,
+) -> Result<()> {
+    let present = alive.enter();
     let error = ctx.cancelled().await;
+    drop(present);
     let reason = ctx.stop_reason().expect("it was told");
     reasons.lock().expect("nobody panics with it").push(reason);
     Err(error.into())
@@ -139,8 +145,9 @@ async fn waits(ctx: Ctx, limit: u64) -> Result<()> {
 #[test]
 fn an_attempt_is_told_why_it_should_stop() {
     drive(async {
-        let reasons = Reasons::default();
-        let env = TestEnv::new().state(reasons.clone()).activity(listens);
+        let (reasons, alive) = (Reasons::default(), Alive::default());
+        let env = TestEnv::new().state(reasons.clone()).state(alive.clone());
+        let env = env.activity(listens);
         let clock = env.clock();
         let app = env.workflow(waits).start().await;
         let heard = async |count: usize| loop {
@@ -150,21 +157,26 @@ fn an_attempt_is_told_why_it_should_stop() {
             }
             tokio::task::yield_now().await;
         };
-        let is_running = |d: &outlast::Description| !d.waiting.is_empty();
+        // One that is told before it begins does not begin.
+        let listening = async || {
+            while alive.0.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
         let a = app.start(waits, 3_600).await.expect("it starts");
-        until(&a, is_running).await;
+        listening().await;
         a.cancel().await.expect("it is durable");
         assert_eq!(heard(1).await, StopReason::Cancelled);
         let b = app.start(waits, 3_600).await.expect("it starts");
-        until(&b, is_running).await;
+        listening().await;
         b.terminate("enough").await.expect("it is durable");
         assert_eq!(heard(2).await, StopReason::NotFound);
-        let c = app.start(waits, 1).await.expect("it starts");
-        until(&c, is_running).await;
+        app.start(waits, 1).await.expect("it starts");
+        listening().await;
         clock.advance(&app, 1.secs());
         assert_eq!(heard(3).await, StopReason::TimedOut);
-        let d = app.start(waits, 3_600).await.expect("it starts");
-        until(&d, is_running).await;
+        app.start(waits, 3_600).await.expect("it starts");
+        listening().await;
         app.shutdown_now().await;
         assert_eq!(heard(4).await, StopReason::Shutdown);
     });
