@@ -51,30 +51,31 @@ impl Shard {
         }
     }
 
-    /// In each queue where there is a slot again, whoever is first in line has its turn now.
+    /// In each queue where there is a slot again, those in line have their turn, in its order.
     pub(super) fn feed_starved(&mut self, now: Timestamp) {
         if self.starved.is_empty() {
             return;
         }
         for line in self.starved.lines() {
             match self.parts.outlet.take_slot(&line.0, line.1) {
-                Permit::Taken => self.parts.outlet.return_slot(&line.0, line.1),
+                Permit::Taken => {
+                    self.parts.outlet.return_slot(&line.0, line.1);
+                    // Somebody elsewhere may have found it taken just now.
+                    self.has_freed = true;
+                }
                 Permit::Full => continue,
                 Permit::Later(pause) => {
                     self.ask_again(pause, now);
                     continue;
                 }
             }
-            let Some(no) = self.starved.pop(&line) else {
-                continue;
-            };
-            self.parts.numbers.starved.fetch_sub(1, Ordering::SeqCst);
-            if let Some(entry) = self.runs.get_mut(&no) {
-                entry.is_starved = false;
-                if !entry.is_queued {
-                    entry.is_queued = true;
-                    self.ready.push_front(no);
+            // All of them: whoever is first may want it no longer.
+            while let Some(no) = self.starved.pop(&line) {
+                self.parts.numbers.starved.fetch_sub(1, Ordering::SeqCst);
+                if let Some(entry) = self.runs.get_mut(&no) {
+                    entry.is_starved = false;
                 }
+                self.enqueue_no(no);
             }
         }
     }
