@@ -181,10 +181,11 @@ impl Service {
             if seat.driver != driver {
                 return Next::Replaced;
             }
-            let is_stopping = self.is_stopping.load(Ordering::Acquire);
-            let was_settled = is_stopping && self.queue.is_settled();
+            let was_settled = self.is_stopping.load(Ordering::Acquire) && self.queue.is_settled();
             let now = self.clock.now();
             let heard = seat.take_mail(&cell.inbox, now, &*self.store);
+            // After the mail: a bell that was heard with it rings for what was said before it.
+            let is_stopping = self.is_stopping.load(Ordering::Acquire);
             if seat.shard.batched() >= HAND_OVER
                 && let Some(batch) = seat.shard.take_batch()
             {

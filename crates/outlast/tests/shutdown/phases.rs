@@ -243,18 +243,19 @@ mod obstinate {
         Ok(ctx.run(deaf, ()).await?)
     }
 
-    async fn open(block: &Block, settings: Settings) -> App {
-        let builder = Outlast::sqlite(tempfile::tempdir().expect("a directory").keep().join("r"));
+    async fn open(block: &Block, settings: Settings) -> (App, tempfile::TempDir) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let builder = Outlast::sqlite(directory.path().join("runs.db"));
         let builder = builder.state(block.clone()).activity(deaf).workflow(waits);
         let builder = builder.settings(settings).report(|_| ());
-        builder.start().await.expect("it starts")
+        (builder.start().await.expect("it starts"), directory)
     }
 
     #[test]
     fn a_second_signal_hurries_and_a_third_returns_at_once() {
         drive(async {
             let block = Block::default();
-            let app = open(&block, Settings::default()).await;
+            let (app, _directory) = open(&block, Settings::default()).await;
             app.start(waits, ()).await.expect("it starts");
             block.began.notified().await;
             let mut events = app.events(Severity::Info);
@@ -287,7 +288,7 @@ mod obstinate {
                 shutdown_cancel: moment,
                 ..Settings::default()
             };
-            let app = open(&block, settings).await;
+            let (app, _directory) = open(&block, settings).await;
             app.start(waits, ()).await.expect("it starts");
             block.began.notified().await;
             let stopped = app.shutdown().await;
