@@ -1,4 +1,4 @@
-//! The words a newcomer needs: `test`, `bless`, `sim`, `temporal`, `compare`,
+//! The words a newcomer needs: `test`, `bless`, `sim`, `program`, `temporal`, `compare`,
 //! `torture`.
 //!
 //! `cargo xtask test` is what every change must pass, here and on the build machine. It needs
@@ -29,6 +29,7 @@ usage: cargo xtask <word>
   test [--full]              everything a change must pass; --full turns the knobs up
   bless [cargo test args]    rewrite snapshots and compile-fail texts, add missing golden files
   sim --seed N [--bug NAME]  repeat one simulated run, or let it find one planted bug
+  program --seed N           repeat one random program, printed
   temporal                   start a Temporal server as the tests do, until enter is pressed
   compare                    Outlast beside the official SDK on one Temporal server
   torture                    crash and kill tests with the knobs turned up";
@@ -63,6 +64,10 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["compare"] => compare::run(),
         ["bless", rest @ ..] => step::run_one(&plan::bless(rest), &[]),
         ["sim", rest @ ..] => sim(rest),
+        ["program", "--seed", seed] => {
+            let knob = seed_knob("OUTLAST_PROGRAM", seed)?;
+            step::run_one(&plan::program(), &[knob])
+        }
         ["torture"] => step::run_all(plan::TORTURE, plan::FULL),
         _ => Err(USAGE.into()),
     }
@@ -90,18 +95,22 @@ fn serve() -> Result<(), String> {
     Ok(())
 }
 
+const SIM_SEED: &str = "OUTLAST_SIM_SEED";
+
 fn sim(words: &[&str]) -> Result<(), String> {
     let knobs = match words {
-        ["--seed", seed] => vec![seed_knob(seed)?],
-        ["--seed", seed, "--bug", bug] => vec![seed_knob(seed)?, Knob("OUTLAST_SIM_BUG", bug)],
+        ["--seed", seed] => vec![seed_knob(SIM_SEED, seed)?],
+        ["--seed", seed, "--bug", bug] => {
+            vec![seed_knob(SIM_SEED, seed)?, Knob("OUTLAST_SIM_BUG", bug)]
+        }
         _ => return Err(USAGE.into()),
     };
     step::run_one(&plan::sim(), &knobs)
 }
 
-fn seed_knob(seed: &str) -> Result<Knob<'_>, String> {
+fn seed_knob<'a>(name: &'static str, seed: &'a str) -> Result<Knob<'a>, String> {
     match seed.parse::<u64>() {
-        Ok(_) => Ok(Knob("OUTLAST_SIM_SEED", seed)),
+        Ok(_) => Ok(Knob(name, seed)),
         Err(_) => Err(format!("--seed {seed:?} is not a number")),
     }
 }

@@ -138,6 +138,25 @@ pub(crate) fn sim() -> Step<'static> {
     }
 }
 
+/// One random program, printed and run in every way.
+pub(crate) fn program() -> Step<'static> {
+    Step {
+        name: "program",
+        action: Action::Cargo(&[
+            "test",
+            "-p",
+            "outlast",
+            "--all-features",
+            "--test",
+            "programs",
+            "live_is",
+            "--",
+            "--nocapture",
+        ]),
+        env: &[],
+    }
+}
+
 /// Rewrites everything that is compared with a stored text. Golden records are only ever added.
 pub(crate) fn bless<'a>(rest: &'a [&'a str]) -> Step<'a> {
     Step {

@@ -35,7 +35,7 @@ fn orders_of(scene: impl Fn() + Send + Sync + 'static) {
 
 fn orders() -> usize {
     let given = std::env::var("OUTLAST_ORDERS").ok();
-    given.and_then(|text| text.parse().ok()).unwrap_or(1_500)
+    given.and_then(|text| text.parse().ok()).unwrap_or(300)
 }
 
 /// A planted bug is on for the whole process: no other scene may run beside it.

@@ -63,7 +63,9 @@ pub enum Node {
     Write(Name),
     /// Waits until a counter has come so far.
     Until(Name, u64),
-    /// The same, for so many seconds.
+    /// Waits for a condition that panics when it is tested again.
+    UntilPanic,
+    /// Waits until a counter has come so far, or so many seconds.
     UntilOrLate(Name, u64, u64),
     /// Asks, waits a moment, cancels, awaits.
     Regret(Box<Node>, Moment),
@@ -88,6 +90,12 @@ pub enum Node {
     Shield(Vec<Node>),
     /// Holds the lock of the run meanwhile.
     Locked(Vec<Node>),
+    /// One of two permits of the run.
+    Permitted(Vec<Node>),
+    FirstOk(Vec<Node>),
+    FirstN(usize, Vec<Node>),
+    /// At most so many at a time.
+    Limited(usize, Vec<Node>),
     /// Sends a word to whoever takes one.
     Send,
     Take,
@@ -219,6 +227,11 @@ impl Node {
             Self::ScopeThenCancel(..) => "ScopeThenCancel",
             Self::Shield(_) => "Shield",
             Self::Locked(_) => "Locked",
+            Self::Permitted(_) => "Permitted",
+            Self::FirstOk(_) => "FirstOk",
+            Self::FirstN(..) => "FirstN",
+            Self::Limited(..) => "Limited",
+            Self::UntilPanic => "UntilPanic",
             Self::Send => "Send",
             Self::Take => "Take",
             Self::Put => "Put",
@@ -241,7 +254,11 @@ impl Node {
             | Self::Scope(_, inner)
             | Self::ScopeThenCancel(_, inner)
             | Self::Shield(inner)
-            | Self::Locked(inner) => Some(inner),
+            | Self::Locked(inner)
+            | Self::Permitted(inner)
+            | Self::FirstOk(inner)
+            | Self::FirstN(_, inner)
+            | Self::Limited(_, inner) => Some(inner),
             Self::Activity(_)
             | Self::Timer(_)
             | Self::Step(_)
@@ -257,6 +274,7 @@ impl Node {
             | Self::Fail
             | Self::Write(_)
             | Self::Until(..)
+            | Self::UntilPanic
             | Self::UntilOrLate(..)
             | Self::Regret(..)
             | Self::Detach(_)
@@ -284,7 +302,11 @@ impl Node {
             | Self::Scope(_, inner)
             | Self::ScopeThenCancel(_, inner)
             | Self::Shield(inner)
-            | Self::Locked(inner) => Some(inner),
+            | Self::Locked(inner)
+            | Self::Permitted(inner)
+            | Self::FirstOk(inner)
+            | Self::FirstN(_, inner)
+            | Self::Limited(_, inner) => Some(inner),
             _ => None,
         }
     }

@@ -14,7 +14,7 @@ use outlast_model::task::{RunNo, TaskAnswer, WorkflowTask};
 use outlast_model::view::{ListFilter, RunRef};
 use outlast_model::{Command, Event, Headers, Record, RunId, Timestamp, WorkflowType, record};
 use outlast_runtime::Unwatched;
-use outlast_service::mail::Mail;
+use outlast_service::mail::{Mail, Reply};
 use outlast_service::memory::MemoryStore;
 use outlast_service::outlet::{Capabilities, Served};
 use outlast_service::shard::{Driver, Numbers, Parts, Shard, Turn};
@@ -92,7 +92,7 @@ impl Bench {
         let mut whim = Rng::new(program.seed ^ (path as u64 + 1) << 32);
         let evicts = match path {
             Path::Fast => 0,
-            Path::Slow | Path::Storm => whim.pick(&[100, 100, 50, 20]),
+            Path::Slow | Path::Storm => whim.pick(&[100, 50, 20]),
         };
         let store = MemoryStore::new();
         let boot = store.boot().expect("memory boots");
@@ -139,6 +139,11 @@ impl Bench {
                 self.finish();
             }
         }
+        if seed.is_multiple_of(4) {
+            self.ask_log();
+            self.settle()?;
+            desk::hit("query.of-a-closed-run");
+        }
         Ok(self.story())
     }
 
@@ -169,14 +174,11 @@ impl Bench {
     }
 
     /// Somebody to answer: their answers are told with the round.
-    pub fn listener<T: std::fmt::Debug>(
-        &self,
-        name: String,
-    ) -> Box<dyn FnOnce(Result<T, outlast_model::Refusal>) + Send> {
+    pub fn listener<T: 'static>(&self, name: String, say: fn(&T) -> String) -> Reply<T> {
         let answers = self.answers.clone();
         Box::new(move |answer| {
             let line = match answer {
-                Ok(answer) => format!("{name}: {answer:?}"),
+                Ok(answer) => format!("{name}: {}", say(&answer)),
                 Err(refusal) => format!("{name}: refused, {refusal}"),
             };
             answers.lock().expect("one thread").push(line);

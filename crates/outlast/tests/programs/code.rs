@@ -4,6 +4,7 @@
 //! It writes down what it sees, in the order in which it sees it. Two executions are the same if
 //! these logs are: winners of races, outcomes, times, random numbers, all of it.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::{Either, join_all, select, select_all};
 use futures::stream::FuturesUnordered;
-use outlast::sync::{Mutex, Receiver, Sender, WriteOnce, unbounded};
+use outlast::combine;
+use outlast::sync::{Mutex, Receiver, Semaphore, Sender, WriteOnce, unbounded};
 use outlast_model::command::ContinueAsNew;
 use outlast_model::event::Started;
 use outlast_model::task::AttemptResult;
@@ -66,6 +68,7 @@ pub struct Code {
 /// What branches of the run share.
 struct Tools {
     lock: Mutex<u64>,
+    permits: Semaphore,
     words: Sender<u64>,
     taken: Mutex<Receiver<u64>>,
     cell: WriteOnce<u64>,
@@ -77,6 +80,7 @@ impl Code {
         let (words, taken) = unbounded();
         let tools = Tools {
             lock: Mutex::new(0),
+            permits: Semaphore::new(2),
             words,
             taken: Mutex::new(taken),
             cell: WriteOnce::new(),
@@ -163,12 +167,51 @@ impl Code {
                     code.ctx.shield(move || inner.seq(nodes)).await
                 }
                 Node::Locked(nodes) => code.locked(nodes).await,
+                Node::Permitted(nodes) => code.permitted(nodes).await,
+                many @ (Node::FirstOk(_) | Node::FirstN(..) | Node::Limited(..)) => {
+                    code.combined(many).await
+                }
                 handler => {
                     code.handle(handler);
                     Ok(())
                 }
             }
         })
+    }
+
+    /// The combinators of the facade.
+    async fn combined(&self, node: Node) -> Result<(), Failure> {
+        match node {
+            Node::FirstOk(nodes) => {
+                let first = combine::first_ok(self.walks(nodes)).await;
+                self.log.note(format!("first {}", first.is_ok()));
+                Ok(())
+            }
+            Node::FirstN(count, nodes) => {
+                let first = combine::first_n(count, self.walks(nodes)).await;
+                let places: Vec<usize> = first.iter().map(|(place, _)| *place).collect();
+                self.log.note(format!("first {places:?}"));
+                first.into_iter().try_for_each(|(_, ended)| ended)
+            }
+            Node::Limited(limit, nodes) => {
+                let work = |node| self.walk(node);
+                let ended = combine::try_map_concurrent(nodes, limit, work).await;
+                ended.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn permitted(&self, nodes: Vec<Node>) -> Result<(), Failure> {
+        let Ok(permit) = self.tools.permits.acquire().await else {
+            self.log.note("no permit");
+            return self.stop();
+        };
+        let ended = self.seq(nodes).await;
+        drop(permit);
+        self.log
+            .note(format!("{} free", self.tools.permits.available()));
+        ended
     }
 
     async fn unordered(&self, nodes: Vec<Node>) -> Result<(), Failure> {
@@ -292,6 +335,7 @@ impl Code {
             }
             Node::Until(name, count) => self.until(name, count, None).await,
             Node::UntilOrLate(name, count, late) => self.until(name, count, Some(late)).await,
+            Node::UntilPanic => self.until_panic().await,
             Node::OnAnySignal | Node::OnAnyUpdate => {
                 self.handle(node);
                 Ok(())
@@ -417,6 +461,27 @@ impl Code {
             }
             Waited::Panicked(failure) => Err(failure),
         }
+    }
+
+    /// A condition that is fine at first: its waiter alone hears of its panic.
+    async fn until_panic(&self) -> Result<(), Failure> {
+        let is_new = Cell::new(true);
+        let waited = self.ctx.wait_until(Box::new(move |_| {
+            assert!(is_new.replace(false), "{}", desk::PANIC);
+            false
+        }));
+        match waited.await {
+            Waited::Released => self.log.note("released"),
+            Waited::Canceled => {
+                self.log.note("condition cancelled");
+                return self.stop();
+            }
+            Waited::Panicked(failure) => {
+                desk::hit("condition.panicked");
+                self.log.note(format!("condition {failure}"));
+            }
+        }
+        Ok(())
     }
 
     /// What branches do to each other.

@@ -11,6 +11,9 @@ use outlast_model::{Payload, RunId};
 use super::ast::{Node, Program};
 use super::rng::hash;
 
+/// What a condition says that panics as it was asked to.
+pub const PANIC: &str = "a condition of a program panics";
+
 thread_local! {
     static PARTS: RefCell<Vec<Vec<Node>>> = RefCell::default();
     static LOGS: RefCell<BTreeMap<RunId, Vec<String>>> = RefCell::default();

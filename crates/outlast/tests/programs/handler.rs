@@ -115,6 +115,6 @@ fn validator(check: Check) -> Option<UpdateValidator> {
     }
 }
 
-fn content(payload: &Payload) -> String {
+pub fn content(payload: &Payload) -> String {
     String::from_utf8_lossy(&payload.data).into_owned()
 }

@@ -6,7 +6,7 @@ use super::ast::{Call, Care, Check, End, Kid, Moment, Name, News, Node, Program,
 use super::rng::Rng;
 
 /// Nodes of a program, about.
-const SIZE: u32 = 11;
+const SIZE: u32 = 10;
 const DEPTH: u32 = 3;
 
 /// The program of a seed.
@@ -14,7 +14,7 @@ pub fn program(seed: u64) -> Program {
     let mut rng = Rng::new(seed);
     let runs = if rng.chance(12) { 2 } else { 1 };
     let parts = (0..runs).map(|_| Maker::new(&mut rng).part()).collect();
-    let count = rng.range(4, 22);
+    let count = rng.range(3, 18);
     let news = (0..count).map(|_| news(&mut rng)).collect();
     Program { seed, parts, news }
 }
@@ -45,7 +45,7 @@ impl<'a> Maker<'a> {
         if depth >= DEPTH || self.left == 0 {
             return self.leaf(depth);
         }
-        match self.rng.below(24) {
+        match self.rng.below(28) {
             0 => Node::Seq(self.nodes(depth)),
             1 | 2 => Node::Join(self.nodes(depth)),
             3 => Node::Unordered(self.nodes(depth)),
@@ -58,12 +58,16 @@ impl<'a> Maker<'a> {
             11 => Node::Shield(self.nodes(depth)),
             12 => Node::Locked(self.nodes(depth)),
             13 => self.handler(depth),
+            14 => Node::Permitted(self.nodes(depth)),
+            15 => Node::FirstOk(self.nodes(depth)),
+            16 => Node::FirstN(2, self.nodes(depth)),
+            17 => Node::Limited(2, self.nodes(depth)),
             _ => self.leaf(depth),
         }
     }
 
     fn nodes(&mut self, depth: u32) -> Vec<Node> {
-        let count = self.rng.range(1, 3);
+        let count = self.rng.pick(&[1, 2, 2, 3, 3, 4]);
         (0..count).map(|_| self.node(depth + 1)).collect()
     }
 
@@ -104,6 +108,7 @@ impl<'a> Maker<'a> {
             }
             25 => Node::Detach(self.call()),
             26 if self.rng.chance(50) => Node::Put,
+            26 => Node::UntilPanic,
             27 => Node::Take,
             28 => Node::AwaitPut,
             _ if self.rng.chance(30) => Node::Fail,

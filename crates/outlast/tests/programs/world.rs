@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outlast_engine::{Effect, Input};
-use outlast_model::event::{CancelOf, DeliveryFailedCause, StartFailedCause, UpdateRequest};
+use outlast_model::event::{
+    CancelOf, DeliveryFailedCause, StartFailedCause, UpdateOutcome, UpdateRequest,
+};
 use outlast_model::post::{Post, PostBody, PostNo};
 use outlast_model::promise::Settlement;
-use outlast_model::start::UpdateStage;
+use outlast_model::start::{UpdateReply, UpdateStage};
 use outlast_model::task::{
     AttemptOutcome, AttemptResult, AttemptToken, PROMISE_SIGNAL, Permit, Query, SlotKind,
     builtin_query, promise_request,
@@ -23,7 +25,7 @@ use outlast_service::outlet::Outlet;
 use super::ast::{Name, News, What};
 use super::bench::{Bench, target};
 use super::desk;
-use super::handler::BAD;
+use super::handler::{BAD, content};
 
 /// Attempts that run.
 #[derive(Debug, Default)]
@@ -250,7 +252,7 @@ impl Bench {
 
     fn message(&mut self, input: Input) {
         let number = self.world.next_message();
-        let reply = self.listener(format!("message {number}"));
+        let reply = self.listener(format!("message {number}"), |()| "done".into());
         self.accept(Mail::Message {
             run: target(),
             input,
@@ -286,7 +288,7 @@ impl Bench {
     }
 
     fn send_update(&mut self, request: UpdateRequest, stage: UpdateStage) {
-        let reply = self.listener(format!("update {}", request.id));
+        let reply = self.listener(format!("update {}", request.id), updated);
         self.accept(Mail::Update {
             run: target(),
             request,
@@ -303,8 +305,16 @@ impl Bench {
             builtin_query::STATE,
             builtin_query::HANDLERS,
         ];
-        let name = names[pick % names.len()];
-        let reply = self.listener(format!("query {name}"));
+        self.ask(names[pick % names.len()]);
+    }
+
+    /// What has the code noted?
+    pub fn ask_log(&mut self) {
+        self.ask("log");
+    }
+
+    fn ask(&mut self, name: &str) {
+        let reply = self.listener(format!("query {name}"), content);
         self.accept(Mail::Query {
             run: target(),
             query: Query {
@@ -377,6 +387,15 @@ impl Bench {
             post: Box::new(post),
             generation: 0,
         });
+    }
+}
+
+fn updated(reply: &UpdateReply) -> String {
+    match reply {
+        UpdateReply::Accepted => "Accepted".into(),
+        UpdateReply::Done(UpdateOutcome::Completed(result)) => content(result),
+        UpdateReply::Done(UpdateOutcome::Failed(failure)) => format!("Failed {failure:?}"),
+        UpdateReply::Rejected(failure) => format!("Rejected {failure:?}"),
     }
 }
 
