@@ -152,6 +152,7 @@ pub fn request(run: &Run, initiated: &ChildInitiated) -> PostBody {
             run_id: started.run_id,
             seq: initiated.seq,
             initiated: run.next_event(),
+            priority: initiated.options.priority,
         },
         headers: initiated.headers.clone(),
     }))

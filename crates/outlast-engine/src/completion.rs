@@ -489,6 +489,7 @@ fn cancel_other(
 fn initiated(command: StartChild, run: &Run, now: Timestamp) -> ChildInitiated {
     let mut options = command.options;
     let queue = options.queue.take();
+    options.priority = options.priority.or(run.started().priority());
     ChildInitiated {
         seq: command.seq,
         workflow_id: command.workflow_id,
@@ -600,10 +601,12 @@ fn normalise(command: ScheduleActivity, run: &Run) -> ActivityScheduled {
         (Some(beat), Some(limit)) => Some(beat.min(limit)),
         (beat, _) => beat,
     };
+    let started = run.started();
     let queue = options
         .queue
         .take()
-        .unwrap_or_else(|| run.started().queue.clone());
+        .unwrap_or_else(|| started.queue.clone());
+    options.priority = options.priority.or(started.priority());
     ActivityScheduled {
         seq: command.seq,
         activity_type: command.activity_type,

@@ -19,7 +19,7 @@ use crate::id::{
     StepName, UpdateId, UpdateName, WorkflowId, WorkflowType,
 };
 use crate::job::Resolution;
-use crate::options::{ActivityOptions, ChildOptions};
+use crate::options::{ActivityOptions, ChildOptions, Priority};
 use crate::payload::Payload;
 use crate::shared::Shared;
 use crate::time::Timestamp;
@@ -93,6 +93,11 @@ pub struct Started {
 }
 
 impl Started {
+    /// How urgent it is, if somebody said so: handed down from run to child.
+    pub fn priority(&self) -> Option<Priority> {
+        self.parent.as_ref()?.priority
+    }
+
     /// The first run of its chain.
     pub fn chain(&self) -> RunId {
         self.first_run_id.unwrap_or(self.run_id)
@@ -114,6 +119,9 @@ pub struct Parent {
     /// The event in it that asked for the child.
     #[n(3)]
     pub initiated: EventId,
+    /// How urgent the child is, and what it calls: its own choice counts first.
+    #[n(4)]
+    pub priority: Option<Priority>,
 }
 
 /// Why a workflow task did not complete.

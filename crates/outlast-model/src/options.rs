@@ -156,6 +156,9 @@ pub struct ActivityOptions {
     /// The task queue, if not the workflow's own.
     #[n(6)]
     pub queue: Option<QueueName>,
+    /// How urgent it is among what waits in its queue; in a record it is filled in.
+    #[n(7)]
+    pub priority: Option<Priority>,
 }
 
 /// Options of one step.
@@ -219,4 +222,7 @@ pub struct ChildOptions {
     /// What if a run with its id has ended.
     #[n(4)]
     pub reuse: ReusePolicy,
+    /// How urgent it and what it calls are; in a record it is filled in.
+    #[n(5)]
+    pub priority: Option<Priority>,
 }

@@ -186,6 +186,7 @@ fn activity_scheduled(scheduled: &ActivityScheduled, task: &Value) -> Value {
         "startToCloseTimeout": options.start_to_close.map(duration),
         "heartbeatTimeout": options.heartbeat.map(duration),
         "retryPolicy": value::retry_policy(&options.retry),
+        "priority": options.priority.map(value::priority),
         "workflowTaskCompletedEventId": task,
     })
 }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use futures_core::FusedFuture;
 use outlast_model::failure::RetryState;
 use outlast_model::{
-    ActivityType, CancelMode, FailureKind, QueueName, Resolution, RetryPolicy, TimeoutKind,
+    ActivityType, CancelMode, FailureKind, Priority, QueueName, Resolution, RetryPolicy,
+    TimeoutKind,
 };
 use outlast_runtime::{Context, Operation};
 
@@ -196,6 +197,16 @@ impl<T, E: IntoFailure> Call<T, E> {
         self.operation = self
             .operation
             .edit_activity(|options| options.queue = Some(QueueName::new(queue)));
+        self
+    }
+
+    /// How urgent it is among what waits for a slot of its queue: from 1, first, to 5, last. Without
+    /// one it is as urgent as its run, and that is 3 unless it was started as a child with another.
+    #[track_caller]
+    pub fn priority(mut self, key: u8) -> Self {
+        self.operation = self
+            .operation
+            .edit_activity(|options| options.priority = Some(Priority::new(key)));
         self
     }
 

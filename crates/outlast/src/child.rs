@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::RunRef;
-use outlast_model::{ChildCancel, ChildOptions, ParentClose, QueueName, WorkflowId, WorkflowType};
+use outlast_model::{
+    ChildCancel, ChildOptions, ParentClose, Priority, QueueName, WorkflowId, WorkflowType,
+};
 use outlast_runtime::{ChildStarted, Context};
 use serde_json::Value;
 
@@ -106,6 +108,13 @@ impl<T, E: IntoFailure, P> Call<T, E, kind::Child<P>> {
     #[track_caller]
     pub fn queue(self, queue: &str) -> Self {
         self.edit_child(|_, options| options.queue = Some(QueueName::new(queue)))
+    }
+
+    /// How urgent it is, and all it calls, unless a call says otherwise: from 1, first, to 5, last.
+    /// Without one it is as urgent as this run.
+    #[track_caller]
+    pub fn priority(self, key: u8) -> Self {
+        self.edit_child(|_, options| options.priority = Some(Priority::new(key)))
     }
 
     /// What becomes of it when this run ends: it is terminated, unless told otherwise.

@@ -113,8 +113,8 @@ pub use outlast_model::start::{ConflictPolicy, ReusePolicy};
 pub use outlast_model::task::{Permit, SlotKind, StopReason};
 pub use outlast_model::view::{Description, ListFilter, Summary};
 pub use outlast_model::{
-    AnswerToken, CancelMode, ChildCancel, Headers, ParentClose, Payload, Refusal, RetryPolicy,
-    RunId, Status, WorkflowId,
+    AnswerToken, CancelMode, ChildCancel, Headers, ParentClose, Payload, Priority, Refusal,
+    RetryPolicy, RunId, Status, WorkflowId,
 };
 pub use outlast_runtime::HandlerEnd;
 #[cfg(feature = "sqlite")]

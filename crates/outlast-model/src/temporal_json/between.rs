@@ -85,6 +85,7 @@ fn child_initiated(child: &ChildInitiated, ids: &Ids) -> Value {
         "workflowRunTimeout": child.options.run_timeout.map(duration),
         "workflowTaskTimeout": TASK_TIMEOUT,
         "parentClosePolicy": name::parent_close(child.options.parent_close),
+        "priority": child.options.priority.map(value::priority),
         "workflowIdReusePolicy": name::reuse(child.options.reuse),
         "workflowTaskCompletedEventId": id(ids.task_completed),
     })

@@ -13,7 +13,7 @@ use super::name;
 use crate::failure::{Failure, FailureKind};
 use crate::headers::Headers;
 use crate::id::{EventId, QueueName, RunId, WorkflowId};
-use crate::options::RetryPolicy;
+use crate::options::{Priority, RetryPolicy};
 use crate::payload::Payload;
 use crate::view::RunRef;
 
@@ -39,6 +39,10 @@ pub(super) fn duration(d: Duration) -> String {
 
 pub(super) fn named(name: &str) -> Value {
     json!({ "name": name })
+}
+
+pub(super) fn priority(priority: Priority) -> Value {
+    json!({ "priorityKey": priority.key() })
 }
 
 pub(super) fn queue(name: &QueueName) -> Value {

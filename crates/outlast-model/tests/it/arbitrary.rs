@@ -4,6 +4,7 @@ mod between;
 
 use std::time::Duration;
 
+use outlast_model::Priority;
 use outlast_model::event::{ActivityScheduled, Site, Started, StepRecorded, TaskFailedCause};
 use outlast_model::failure::RetryState;
 use outlast_model::payload::Encoding;
@@ -374,6 +375,7 @@ fn options() -> BoxedStrategy<ActivityOptions> {
             retry,
             cancel,
             queue: queue.map(|q| q.as_str().into()),
+            priority: timeouts.0.map(|_| Priority::FIRST),
         })
         .boxed()
 }

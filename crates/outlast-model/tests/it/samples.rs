@@ -118,6 +118,7 @@ pub(crate) fn activity_scheduled(seq: u32) -> EventKind {
             retry: retry_policy(),
             cancel: CancelMode::Wait,
             queue: Some("payments".into()),
+            priority: None,
         },
         site: site(12),
         headers: Headers::new(),

@@ -13,7 +13,7 @@ use outlast_model::event::{
     ActivityScheduled, CancelOf, ChildEvent, ExternalEvent, UpdateEvent, UpdateOutcome,
 };
 use outlast_model::view::RunRef;
-use outlast_model::{Command, EventKind, Payload, QueueName, Seq, UpdateId, limits};
+use outlast_model::{Command, EventKind, Payload, Priority, QueueName, Seq, UpdateId, limits};
 
 /// How a command compares with an event.
 pub(super) enum Likeness {
@@ -104,6 +104,7 @@ fn child(event: &EventKind, made: &StartChild) -> Likeness {
     let mut found: Vec<String> = input(&recorded.input, &made.input).into_iter().collect();
     found.extend(queue(&recorded.queue, is.queue.as_ref()));
     found.extend(timeout("run_timeout", was.run_timeout, is.run_timeout));
+    found.extend(priority(was.priority, is.priority));
     if was.parent_close != is.parent_close {
         let (was, is) = (was.parent_close, is.parent_close);
         found.push(format!("parent close policy {is:?} instead of {was:?}"));
@@ -248,12 +249,19 @@ fn activity_differences(recorded: &ActivityScheduled, made: &ScheduleActivity) -
         found.push(format!("cancel mode {is:?} instead of {was:?}"));
     }
     found.extend(queue(&recorded.queue, is.queue.as_ref()));
+    found.extend(priority(was.priority, is.priority));
     found
 }
 
 fn input(was: &Payload, is: &Payload) -> Option<String> {
     let (was_size, is_size) = (was.size(), is.size());
     (was != is).then(|| format!("other input ({is_size} bytes instead of {was_size})"))
+}
+
+/// One that the code leaves open was filled in from its run.
+fn priority(was: Option<Priority>, is: Option<Priority>) -> Option<String> {
+    let (was, is) = (was.unwrap_or_default().key(), is?.key());
+    (was != is).then(|| format!("priority {is} instead of {was}"))
 }
 
 fn queue(was: &QueueName, is: Option<&QueueName>) -> Option<String> {

@@ -32,7 +32,7 @@ impl Shard {
                 self.hand_out_one(entry, &queue, (kind, seq), now);
             } else {
                 entry.waiting_attempts += 1;
-                let priority = Priority::default();
+                let priority = priority_of(run, kind, seq);
                 let item = (entry.row.no, seq);
                 self.waiting.push((queue, kind.into()), priority, item);
             }
@@ -170,6 +170,15 @@ fn queue_of(run: &Run, kind: AttemptKind, seq: Seq) -> &QueueName {
         AttemptKind::Activity => run.activity(seq).map_or(own, |a| &a.scheduled.queue),
         AttemptKind::Step => own,
     }
+}
+
+/// How urgent an attempt is among those of its queue.
+fn priority_of(run: &Run, kind: AttemptKind, seq: Seq) -> Priority {
+    let own = match kind {
+        AttemptKind::Activity => run.activity(seq).and_then(|a| a.scheduled.options.priority),
+        AttemptKind::Step => run.started().priority(),
+    };
+    own.unwrap_or_default()
 }
 
 fn is_bounded(run: &Run, kind: AttemptKind, seq: Seq) -> bool {

@@ -7,8 +7,8 @@
 use std::sync::atomic::Ordering;
 
 use outlast_engine::Input;
+use outlast_model::Timestamp;
 use outlast_model::task::{Permit, SlotKind};
-use outlast_model::{Priority, Timestamp};
 
 use super::Shard;
 use super::visit::wants_task;
@@ -26,7 +26,9 @@ impl Shard {
             entry.is_starved = true;
             self.parts.numbers.starved.fetch_add(1, Ordering::SeqCst);
             let line = (entry.row.queue.clone(), SlotKind::Workflow);
-            let priority = Priority::default();
+            let run = entry.run.as_ref();
+            let priority = run.and_then(|run| run.started().priority());
+            let priority = priority.unwrap_or_default();
             self.starved.push(line, priority, entry.row.no);
             // Once more: one may have been given back before we said that we wait.
             entry.holds_slot = self.asks_slot(entry, now);

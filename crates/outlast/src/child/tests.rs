@@ -110,6 +110,7 @@ fn options_reach_the_command() {
         parent_close: ParentClose::Abandon,
         cancel: ChildCancel::RequestOnly,
         reuse: ReusePolicy::RejectDuplicate,
+        priority: None,
     };
     assert_eq!(child.options, expected);
 }

@@ -414,6 +414,7 @@ fn undo_options(like: &outlast_model::ActivityOptions) -> outlast_model::Activit
         heartbeat: None,
         cancel: outlast_model::CancelMode::Try,
         queue: like.queue.clone(),
+        priority: like.priority,
     }
 }
 

@@ -166,6 +166,7 @@ fn start_child(id: &str, reuse: ReusePolicy) -> Mail {
             run_id: RunId(5),
             seq: Seq(1),
             initiated: EventId(5),
+            priority: None,
         },
         headers: Headers::new(),
     };

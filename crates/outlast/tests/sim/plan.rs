@@ -132,6 +132,7 @@ impl ChildCall {
     pub fn options(&self) -> ChildOptions {
         ChildOptions {
             queue: None,
+            priority: None,
             run_timeout: (self.timeout > 0).then(|| Duration::from_secs(self.timeout)),
             parent_close: match self.close {
                 0 => ParentClose::Terminate,
@@ -173,6 +174,7 @@ impl Call {
                 _ => CancelMode::Abandon,
             },
             queue: None,
+            priority: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Anything that runs say to each other, and that the world asks of them.
 
+use outlast_model::Priority;
 use outlast_model::event::{
     CancelInitiated, CancelOf, ChildEvent, ChildInitiated, ContinuedAsNew, DeliveryFailedCause,
     ExternalEvent, Parent, SignalInitiated, StartFailedCause, UpdateAccepted, UpdateEvent,
@@ -163,6 +164,7 @@ fn child_options() -> BoxedStrategy<ChildOptions> {
                 parent_close,
                 cancel,
                 reuse,
+                priority: run_timeout.map(|_| Priority::LAST),
             },
         )
         .boxed()
@@ -268,6 +270,7 @@ pub(super) fn parent() -> BoxedStrategy<Parent> {
             run_id,
             seq,
             initiated: EventId(initiated),
+            priority: initiated.is_multiple_of(2).then_some(Priority::FIRST),
         })
         .boxed()
 }

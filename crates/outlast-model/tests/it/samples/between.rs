@@ -23,6 +23,7 @@ fn parent() -> Parent {
         run_id: run_id(9),
         seq: Seq(4),
         initiated: EventId(12),
+        priority: None,
     }
 }
 
@@ -54,6 +55,7 @@ fn child_options() -> ChildOptions {
         parent_close: ParentClose::RequestCancel,
         cancel: ChildCancel::Try,
         reuse: ReusePolicy::RejectDuplicate,
+        priority: None,
     }
 }
 
