@@ -16,7 +16,7 @@ use outlast_model::{
 };
 use outlast_worker::handle::{PolledActivation, PolledQuery, PolledWork};
 
-use super::{Unsupported, failure, headers, payload, run_id, some_run_id, time};
+use super::{Unsupported, failure, headers, payload, policy, run_id, some_run_id, time};
 use crate::proto::core::activity_result::{ActivityResolution, activity_resolution};
 use crate::proto::core::child_workflow::{
     ChildWorkflowResult, StartChildWorkflowExecutionFailedCause, child_workflow_result,
@@ -171,6 +171,7 @@ fn started(
             // The cluster keeps these to itself.
             seq: Seq(0),
             initiated: EventId(0),
+            priority: policy::priority_of(start.priority.as_ref()),
         }))
     });
     Ok(Started {

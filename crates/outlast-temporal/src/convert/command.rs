@@ -164,6 +164,7 @@ fn schedule_activity(activity: ScheduleActivity, home: &Home<'_>) -> Variant {
         heartbeat_timeout: options.heartbeat.map(time::duration),
         retry_policy: Some(policy::retry(&options.retry)),
         cancellation_type: policy::activity_cancel(options.cancel).into(),
+        priority: options.priority.map(policy::priority),
         ..wire::ScheduleActivity::default()
     })
 }
@@ -199,6 +200,7 @@ fn start_child(child: StartChild, home: &Home<'_>) -> Variant {
         parent_close_policy: policy::parent_close(options.parent_close).into(),
         workflow_id_reuse_policy: policy::reuse(options.reuse).into(),
         cancellation_type: policy::child_cancel(options.cancel).into(),
+        priority: options.priority.map(policy::priority),
         ..wire::StartChildWorkflowExecution::default()
     })
 }

@@ -189,6 +189,7 @@ impl Reader {
                 run_id: some_run_id(&parent.run_id)?,
                 seq: Seq(0),
                 initiated: EventId(initiated),
+                priority: policy::priority_of(it.priority.as_ref()),
             }))
         });
         let started = Started {
@@ -229,6 +230,7 @@ impl Reader {
                 // Not in Temporal's history, nor compared.
                 cancel: CancelMode::default(),
                 queue: None,
+                priority: policy::priority_of(it.priority.as_ref()),
             },
             site: Site::default(),
         };

@@ -1,6 +1,6 @@
 //! Retries and policies: what to do again, and what if an id is taken or a parent ends.
 
-use outlast_model::options::{CancelMode, ChildCancel, ParentClose, RetryPolicy};
+use outlast_model::options::{CancelMode, ChildCancel, ParentClose, Priority, RetryPolicy};
 use outlast_model::start::{ConflictPolicy, ReusePolicy};
 
 use super::time;
@@ -38,6 +38,20 @@ pub(crate) fn retry_of(policy: Option<common::RetryPolicy>) -> RetryPolicy {
     out.max_attempts = u32::try_from(policy.maximum_attempts).unwrap_or(0);
     out.non_retryable = policy.non_retryable_error_types;
     out
+}
+
+pub(crate) fn priority(priority: Priority) -> common::Priority {
+    common::Priority {
+        priority_key: i32::from(priority.key()),
+        ..common::Priority::default()
+    }
+}
+
+/// Zero is what nobody has said.
+pub(crate) fn priority_of(priority: Option<&common::Priority>) -> Option<Priority> {
+    let key = priority.map_or(0, |priority| priority.priority_key);
+    let key = u8::try_from(key).ok().filter(|key| *key > 0)?;
+    Some(Priority::new(key))
 }
 
 pub(crate) fn activity_cancel(mode: CancelMode) -> ActivityCancellationType {

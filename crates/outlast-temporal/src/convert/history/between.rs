@@ -92,6 +92,7 @@ impl Reader {
                 // Not in Temporal's history, nor compared.
                 cancel: ChildCancel::default(),
                 reuse: policy::reuse_of(reuse),
+                priority: policy::priority_of(it.priority.as_ref()),
             },
             site: Site::default(),
         }
