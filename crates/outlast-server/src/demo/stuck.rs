@@ -30,7 +30,7 @@ pub(super) async fn show(path: &Path) -> Result<(), Stop> {
     let deserted = app.start(waits_for_deaf, Manner::Sleeps);
     let deserted = deserted.id("deserted").await?;
     let mut orders = place(&app);
-    let found = tokio::time::timeout(PATIENCE, found(&mut events)).await;
+    let found = tokio::time::timeout(PATIENCE, both_found(&mut events)).await;
     found.map_err(|_| Stop::Failure("what is stuck was not found".into()))?;
     while let Some(done) = orders.join_next().await {
         done.map_err(|error| Stop::Failure(error.to_string()))??;
@@ -81,14 +81,15 @@ fn place(app: &App) -> JoinSet<Result<(), CallError>> {
     orders
 }
 
-/// Tells what is found until the culprit is.
-async fn found(events: &mut Events) {
-    let mut is_blocked = false;
-    while !is_blocked {
+/// Tells what is found until both culprits are.
+async fn both_found(events: &mut Events) {
+    let (mut is_blocked, mut is_zombie) = (false, false);
+    while !(is_blocked && is_zombie) {
         let Some(event) = events.next().await else {
             return;
         };
         is_blocked |= matches!(*event, WorkerEvent::StuckGivenUp(_));
+        is_zombie |= matches!(*event, WorkerEvent::Zombie { .. });
         if event.severity() >= Severity::Warning {
             out::line(&format!("found: {event} [{}]", event.code()));
         }

@@ -33,6 +33,7 @@ fn what_is_stuck_is_found_and_isolated_while_the_rest_goes_on() {
             .unwrap_or_else(|| panic!("no {text:?}: {told}"))
     };
     assert!(at("OL-5104") < at("200 orders beside them have ended"));
+    assert!(at("OL-5202") < at("run blocked waits, isolated"));
     assert!(told.contains("culprit.rs:"), "{told}");
     at("run blocked has tried again and completed");
 }
