@@ -77,7 +77,13 @@ pub(crate) const TEST: &[Step<'static>] = &[
     },
     Step {
         name: "docs",
-        action: Action::Cargo(&["doc", "--workspace", "--no-deps", "--quiet"]),
+        action: Action::Cargo(&[
+            "doc",
+            "--workspace",
+            "--all-features",
+            "--no-deps",
+            "--quiet",
+        ]),
         env: &[Knob("RUSTDOCFLAGS", "-D warnings")],
     },
     Step {

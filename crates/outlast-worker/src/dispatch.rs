@@ -1,7 +1,7 @@
 //! Attempts are started here, in chunks, on the async runtime; blocking ones on threads of their
 //! own. Every attempt ends with exactly one outcome, whatever its code does.
 //!
-//! A chunk is one task of the runtime, or, if it is small, one of the [opener](crate::opener):
+//! A chunk is one task of the runtime, or, if it is small, one of the opener:
 //! each attempt in it is polled once, and gets a task of its own only if it did not end at once. A
 //! chunk that takes long gives the rest away, so that one attempt that burns its first poll does
 //! not hold up the others.

@@ -2,7 +2,7 @@
 //! which takes one before it claims anything, so that nothing is claimed that cannot run.
 //!
 //! Three kinds of supply: a fixed number; as many as memory and processor allow
-//! ([`ResourceSlots`](resource::ResourceSlots)); or whatever a [`SlotSupplier`] of the user's own
+//! ([`ResourceSlots`]); or whatever a [`SlotSupplier`] of the user's own
 //! says. A supplier that panics grants nothing for a while and is reported; it takes nobody down.
 
 pub mod load;

@@ -9,7 +9,7 @@
 //!
 //! An [`Interceptor`] says which of the three sides it is about. Those of a chain are asked in
 //! the order in which they were given to the builder; each may change the arguments and passes
-//! on with `next`. What belongs to a call beside its input travels in its [`Headers`].
+//! on with `next`. What belongs to a call beside its input travels in its [`Headers`](outlast_model::Headers).
 //!
 //! The workflow side is code of the run: it runs on replay too, must be as deterministic as
 //! the workflow itself, and what it asks for are commands like any other. Headers alone are free:

@@ -3,7 +3,7 @@
 //! Counting is relaxed atomics inside the engine; nothing is pushed anywhere. Whoever wants the
 //! numbers takes them: [`App::metrics`](crate::App::metrics), as text for Prometheus
 //! ([`Metrics::to_prometheus`]), or, with the feature `metrics`, handed to whatever recorder the
-//! program has installed ([`Publisher`](publish::Publisher)). Labels are bounded: queue, type,
+//! program has installed ([`Publisher`]). Labels are bounded: queue, type,
 //! kind, never an id.
 
 mod collect;

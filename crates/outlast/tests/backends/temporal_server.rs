@@ -40,7 +40,9 @@ fn shared(address: &str) -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     SHARED.get_or_init(|| {
         let runtime = Runtime::new().expect("a runtime can be built");
-        let url = format!("temporal://{address}/default");
+        // A queue of our own: what others left on the server does not meet us.
+        let queue = format!("backends-{}", std::process::id());
+        let url = format!("temporal://{address}/default?queue={queue}");
         let app = runtime.block_on(everything(Outlast::connect(&url)).start());
         let app = app.expect("the server is there");
         Shared { runtime, app }

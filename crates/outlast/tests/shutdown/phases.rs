@@ -481,16 +481,17 @@ fn a_dropped_application_ends_on_whatever_thread_drops_it() {
 fn a_start_that_nobody_waits_for_leaves_nothing_behind() {
     let _alone = alone();
     let place = Place::new();
+    let start = || Outlast::sqlite(place.directory.path().join("runs.db")).start();
     drive(async {
         for _ in 0..10 {
-            let mut start = Box::pin(place.open());
+            // One of them may already hear that another holds the file.
+            let mut start = Box::pin(start());
             let polled = futures::poll!(&mut start);
             drop((start, polled));
         }
         // The last of them may still hold the file.
         loop {
-            let builder = Outlast::sqlite(place.directory.path().join("runs.db"));
-            match builder.start().await {
+            match start().await {
                 Ok(app) => break drop(app),
                 Err(_) => tokio::task::yield_now().await,
             }
