@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
+use outlast_model::id::WorkflowId;
 use outlast_model::view::{ListFilter, RunRef};
 use outlast_service::inspect::Inspector;
 use outlast_service::points;
@@ -23,12 +24,37 @@ const PAGE: usize = 500;
 pub(crate) struct Verdict {
     findings: Findings,
     story: Story,
+    /// What keeps the runs that are open, one line for each reason.
+    open: Vec<String>,
 }
 
 /// Reads ledger and file, and judges.
 pub(crate) fn of(room: &Room, story: Story) -> Result<Verdict, Stop> {
-    let findings = judge(&read_ledger(room)?, &read_runs(room)?);
-    Ok(Verdict { findings, story })
+    let runs = read_runs(room)?;
+    let findings = judge(&read_ledger(room)?, &runs);
+    let open = what_keeps(room, &runs)?;
+    Ok(Verdict {
+        findings,
+        story,
+        open,
+    })
+}
+
+/// Why the runs that are open do not end: without it a stuck run is a riddle.
+fn what_keeps(room: &Room, runs: &[RunFacts]) -> Result<Vec<String>, Stop> {
+    let inspector = Inspector::open(room.db())?;
+    let mut lines = Vec::new();
+    for run in runs.iter().filter(|run| run.status.is_open()).take(TOLD) {
+        let newest = RunRef::newest(WorkflowId::new(run.trip.as_str()));
+        let keeps = inspector.describe(&newest).map(|found| {
+            let (trouble, waiting) = (found.trouble, found.waiting);
+            let last = run.events.last().map(|event| &event.kind);
+            format!("trouble {trouble:?}, waits for {waiting:?}, last {last:?}")
+        });
+        let keeps = keeps.unwrap_or_else(|refusal| refusal.to_string());
+        lines.push(format!("open: {}: {keeps}", run.trip));
+    }
+    Ok(lines)
 }
 
 fn read_ledger(room: &Room) -> Result<Vec<Line>, Stop> {
@@ -82,6 +108,7 @@ impl Verdict {
         for (kind, text) in self.findings.wrongs.iter().take(TOLD) {
             lines.push(format!("{kind:?}: {text}").to_lowercase());
         }
+        lines.extend(self.open.iter().cloned());
         let seconds = self.story.took.as_secs_f64();
         let rate = self.story.kills as f64 / seconds.max(0.001);
         lines.push(format!(
