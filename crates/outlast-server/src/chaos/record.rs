@@ -68,7 +68,7 @@ pub(crate) enum Answer {
     Told(Vec<u64>),
     /// The result of a run, as text.
     Ended(String),
-    /// Not carried out, with its code.
+    /// Not carried out, and why: code and text.
     Refused(String),
     /// Nobody can know; the same request will be sent again.
     Unknown(String),

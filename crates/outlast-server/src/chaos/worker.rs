@@ -191,7 +191,7 @@ fn not_done(error: &CallError) -> Answer {
             | Refusal::ShuttingDown
             | Refusal::StoreFull),
         ) => Answer::Unknown(refusal.to_string()),
-        Some(refusal) => Answer::Refused(refusal.code().into()),
+        Some(refusal) => Answer::Refused(format!("{}: {refusal}", refusal.code())),
         None => Answer::Unknown(error.to_string()),
     }
 }

@@ -76,6 +76,17 @@ impl Books {
         self.last.get(&key).is_some_and(|last| *last > begin)
     }
 
+    /// What was asked of this trip and refused, with the reason.
+    pub(super) fn refused(&self, trip: &str) -> Vec<(&Call, &str)> {
+        let answers = self.answers.iter();
+        let refused = answers.filter_map(|(req, answer)| match answer {
+            Answer::Refused(why) => Some((self.requests.get(req)?, why.as_str())),
+            Answer::Done | Answer::Told(_) | Answer::Ended(_) | Answer::Unknown(_) => None,
+        });
+        let mine = refused.filter(|(request, _)| request.trip == trip);
+        mine.map(|(request, why)| (&request.call, why)).collect()
+    }
+
     /// Whether this was ever asked of this trip.
     pub(super) fn was_asked(&self, trip: &str, call: &Call) -> bool {
         self.asked.contains(&(trip.to_owned(), call.clone()))

@@ -34,7 +34,9 @@ pub(super) fn check(books: &Books, trips: &[Trip], findings: &mut Findings) {
         if !kept {
             findings.note(Wrong::Lost, told(request, answer));
         } else if request.call == Call::Start && run.is_some_and(|r| r.status.is_open()) {
-            findings.note(Wrong::Stuck, format!("{} has not ended", request.trip));
+            let refused = books.refused(&request.trip);
+            let text = format!("{} has not ended; refused: {refused:?}", request.trip);
+            findings.note(Wrong::Stuck, text);
         }
     }
 }
