@@ -4,6 +4,16 @@
 //! id of the event that scheduled it, the record keeps the operation's sequence number; the
 //! projection in [`crate::temporal_json`] turns it back.
 
+mod child;
+mod external;
+mod update;
+
+pub use child::{ChildEvent, ChildInitiated, StartFailedCause};
+pub use external::{
+    CancelInitiated, CancelOf, DeliveryFailedCause, ExternalEvent, SignalInitiated,
+};
+pub use update::{UpdateAccepted, UpdateEvent, UpdateOutcome, UpdateRequest};
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -16,14 +26,13 @@ use crate::failure::{Failure, RetryState};
 use crate::headers::Headers;
 use crate::id::{
     ActivityType, Attempt, EventId, PatchId, QueueName, RequestId, RunId, Seq, SignalName,
-    StepName, UpdateId, UpdateName, WorkflowId, WorkflowType,
+    StepName, WorkflowId, WorkflowType,
 };
 use crate::job::Resolution;
-use crate::options::{ActivityOptions, ChildOptions, Priority};
+use crate::options::{ActivityOptions, Priority};
 use crate::payload::Payload;
 use crate::shared::Shared;
 use crate::time::Timestamp;
-use crate::view::RunRef;
 
 /// One fact of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,291 +227,6 @@ pub struct StepRecorded {
     /// The call.
     #[n(5)]
     pub site: Site,
-}
-
-/// A child, as workflow code asked for it and the engine filled it in.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct ChildInitiated {
-    /// Its number among the run's children.
-    #[n(0)]
-    pub seq: Seq,
-    /// Its id.
-    #[n(1)]
-    pub workflow_id: WorkflowId,
-    /// Its first run, should it be started.
-    #[n(2)]
-    pub run_id: RunId,
-    /// Its type.
-    #[n(3)]
-    pub workflow_type: WorkflowType,
-    /// Where its tasks wait.
-    #[n(4)]
-    pub queue: QueueName,
-    /// Its input.
-    #[n(5)]
-    pub input: Payload,
-    /// Policies and timeout.
-    #[n(6)]
-    pub options: ChildOptions,
-    /// The call.
-    #[n(7)]
-    pub site: Site,
-    /// What travels with it.
-    #[n(8)]
-    pub headers: Headers,
-}
-
-/// Why a child was not started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(index_only)]
-pub enum StartFailedCause {
-    /// A run with its id exists and the policy says no.
-    #[n(1)]
-    AlreadyExists,
-    /// No worker of this application has its type.
-    #[n(2)]
-    NotRegistered,
-}
-
-/// The life of a child, seen from its parent. Numbered as in Temporal.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub enum ChildEvent {
-    /// Workflow code asked for it.
-    #[n(29)]
-    Initiated(#[n(0)] Box<ChildInitiated>),
-    /// It could not be started.
-    #[n(30)]
-    StartFailed {
-        /// Which child.
-        #[n(0)]
-        seq: Seq,
-        /// Why.
-        #[n(1)]
-        cause: StartFailedCause,
-    },
-    /// It runs.
-    #[n(31)]
-    Started {
-        /// Which child.
-        #[n(0)]
-        seq: Seq,
-        /// Its run.
-        #[n(1)]
-        run_id: RunId,
-    },
-    /// It returned a result.
-    #[n(32)]
-    Completed {
-        /// Which child.
-        #[n(0)]
-        seq: Seq,
-        /// The result.
-        #[n(1)]
-        result: Payload,
-    },
-    /// It returned an error.
-    #[n(33)]
-    Failed {
-        /// Which child.
-        #[n(0)]
-        seq: Seq,
-        /// The error.
-        #[n(1)]
-        failure: Failure,
-    },
-    /// It stopped because it was asked to.
-    #[n(34)]
-    Canceled {
-        /// Which child.
-        #[n(0)]
-        seq: Seq,
-    },
-    /// It ran out of time.
-    #[n(35)]
-    TimedOut {
-        /// Which child.
-        #[n(0)]
-        seq: Seq,
-    },
-    /// An operator ended it.
-    #[n(36)]
-    Terminated {
-        /// Which child.
-        #[n(0)]
-        seq: Seq,
-    },
-}
-
-/// Whom a request to stop is meant for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub enum CancelOf {
-    /// The run's own child of this number.
-    #[n(0)]
-    Child(#[n(0)] Seq),
-    /// Another run; the number is of the request.
-    #[n(1)]
-    External(#[n(0)] Seq),
-}
-
-/// A request to another run to stop.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct CancelInitiated {
-    /// Which request.
-    #[n(0)]
-    pub of: CancelOf,
-    /// To whom.
-    #[n(1)]
-    pub target: RunRef,
-    /// Why.
-    #[n(2)]
-    pub reason: String,
-    /// The call.
-    #[n(3)]
-    pub site: Site,
-}
-
-/// A message to another run.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct SignalInitiated {
-    /// Its number among the run's messages to others.
-    #[n(0)]
-    pub seq: Seq,
-    /// To whom.
-    #[n(1)]
-    pub target: RunRef,
-    /// Its name.
-    #[n(2)]
-    pub name: SignalName,
-    /// Its content.
-    #[n(3)]
-    pub input: Payload,
-    /// The call.
-    #[n(4)]
-    pub site: Site,
-    /// What travels with it.
-    #[n(5)]
-    pub headers: Headers,
-}
-
-/// Why a message to another run did not arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-#[cbor(index_only)]
-pub enum DeliveryFailedCause {
-    /// There is no such open run.
-    #[n(1)]
-    NotFound,
-    /// Its history is full.
-    #[n(2)]
-    HistoryFull,
-}
-
-/// What a run says to others, and what became of it. Numbered as in Temporal.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub enum ExternalEvent {
-    /// Workflow code asked another run to stop.
-    #[n(22)]
-    CancelInitiated(#[n(0)] Box<CancelInitiated>),
-    /// The request did not arrive.
-    #[n(23)]
-    CancelFailed {
-        /// Which request.
-        #[n(0)]
-        of: CancelOf,
-        /// Why.
-        #[n(1)]
-        cause: DeliveryFailedCause,
-    },
-    /// The request arrived.
-    #[n(24)]
-    CancelDelivered {
-        /// Which request.
-        #[n(0)]
-        of: CancelOf,
-    },
-    /// Workflow code sent a message.
-    #[n(37)]
-    SignalInitiated(#[n(0)] Box<SignalInitiated>),
-    /// The message did not arrive.
-    #[n(38)]
-    SignalFailed {
-        /// Which message.
-        #[n(0)]
-        seq: Seq,
-        /// Why.
-        #[n(1)]
-        cause: DeliveryFailedCause,
-    },
-    /// The message arrived.
-    #[n(39)]
-    SignalDelivered {
-        /// Which message.
-        #[n(0)]
-        seq: Seq,
-    },
-}
-
-/// What somebody asks of a run, to be answered.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct UpdateRequest {
-    /// The same id again is the same update.
-    #[n(0)]
-    pub id: UpdateId,
-    /// Its handler.
-    #[n(1)]
-    pub name: UpdateName,
-    /// Its content.
-    #[n(2)]
-    pub input: Payload,
-    /// What travels with it.
-    #[n(3)]
-    pub headers: Headers,
-}
-
-/// How an accepted update ended.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub enum UpdateOutcome {
-    /// With a result.
-    #[n(0)]
-    Completed(#[n(0)] Payload),
-    /// With an error.
-    #[n(1)]
-    Failed(#[n(0)] Failure),
-}
-
-/// An update that passed its validator.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub struct UpdateAccepted {
-    /// Which update.
-    #[n(0)]
-    pub id: UpdateId,
-    /// The request, unless its own event has it.
-    #[n(1)]
-    pub request: Option<UpdateRequest>,
-    /// The event behind which the code was given it: replay gives it at the same point. Its own
-    /// `Admitted`, unless the code had it before it was written.
-    #[n(2)]
-    pub behind: EventId,
-}
-
-/// The life of an update. Numbered as in Temporal. One that is turned away has no event.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub enum UpdateEvent {
-    /// It passed its validator and runs.
-    #[n(41)]
-    Accepted(#[n(0)] Box<UpdateAccepted>),
-    /// It has its outcome.
-    #[n(43)]
-    Completed {
-        /// Which update.
-        #[n(0)]
-        id: UpdateId,
-        /// The outcome.
-        #[n(1)]
-        outcome: UpdateOutcome,
-    },
-    /// It waits for workflow code: written only if that does not run at once.
-    #[n(47)]
-    Admitted(#[n(0)] Box<UpdateRequest>),
 }
 
 /// The end of a run that goes on as a new one.
@@ -734,22 +458,6 @@ pub enum EventKind {
         #[n(2)]
         site: Site,
     },
-}
-
-impl ChildEvent {
-    /// Which child it is about.
-    pub fn seq(&self) -> Seq {
-        match self {
-            Self::Initiated(child) => child.seq,
-            Self::StartFailed { seq, .. }
-            | Self::Started { seq, .. }
-            | Self::Completed { seq, .. }
-            | Self::Failed { seq, .. }
-            | Self::Canceled { seq }
-            | Self::TimedOut { seq }
-            | Self::Terminated { seq } => *seq,
-        }
-    }
 }
 
 impl EventKind {
