@@ -18,6 +18,7 @@ use super::fleet::{Heard, Ledger, Worker};
 use super::moment::{Moment, Moments};
 use super::record::{Answer, Call, ChildNo, Record, ReqNo, Request, Said};
 use super::script::{Script, State};
+use super::trip::leg_of;
 use super::{Plan, Room};
 use crate::stop::Stop;
 use crate::{clock, out};
@@ -224,26 +225,26 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Runs that were set aside are told to try again.
+    /// Runs that were set aside are told to try again, trips and their children.
     fn let_go_on(&mut self) -> Result<(), Stop> {
         let is_open = |script: &&Script| script.state != State::Over;
         let open: Vec<String> = self
             .scripts
             .values()
             .filter(is_open)
-            .map(|s| s.trip.clone())
+            .flat_map(|s| [s.trip.clone(), leg_of(&s.trip)])
             .collect();
         if open.is_empty() {
             return Ok(());
         }
         let inspector = Inspector::open(self.room.db())?;
-        for trip in open {
+        for id in open {
             // One that is not there is for the judge.
-            let run = inspector.describe(&RunRef::newest(WorkflowId::new(trip.as_str())));
+            let run = inspector.describe(&RunRef::newest(WorkflowId::new(id.as_str())));
             let trouble = run.ok().and_then(|run| run.trouble);
             if trouble.is_some_and(|t| t.cause == TaskFailedCause::Quarantined) {
                 self.story.set_aside += 1;
-                self.ask(trip, Call::Retry);
+                self.ask(id, Call::Retry);
             }
         }
         Ok(())

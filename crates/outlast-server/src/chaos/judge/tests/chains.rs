@@ -199,3 +199,18 @@ fn a_child_runs_once_and_its_parent_hears_what_it_returned() {
     let (lines, parent, leg) = with_leg(false);
     assert!(told(&lines, &[parent, leg]).contains(&Wrong::Lost));
 }
+
+#[test]
+fn a_child_may_be_told_to_try_again() {
+    let clean = Clean::new();
+    let mut lines = clean.story.lines.clone();
+    let seq = LedgerSeq(lines.len() as u64 + 1);
+    let (req, trip) = (ReqNo(900), leg_of(TRIP));
+    let call = Call::Retry;
+    let told = [
+        Record::Req(Request { req, trip, call }),
+        Record::Ack(req, Answer::Done),
+    ];
+    lines.extend(told.map(|record| Line { seq, us: 0, record }));
+    assert_eq!(judge(&lines, &[clean.run()]).wrongs, []);
+}
