@@ -16,6 +16,7 @@ use outlast_model::event::Site;
 
 use crate::failure::{TaskFailure, Whence};
 use crate::mailbox::Delivery;
+use crate::panic::discard;
 use crate::program::{
     BranchFuture, HandlerEnd, HandlerFuture, MainFuture, MainOutcome, SliceWatch,
 };
@@ -217,7 +218,7 @@ impl Executor {
         if let Some(place) = shared.last_call.take() {
             task.last_call = Some(site(place));
         }
-        let polled = polled.map_err(|payload| TaskFailure::panic(&*payload, &task.whence()))?;
+        let polled = polled.map_err(|payload| TaskFailure::panic(payload, &task.whence()))?;
         self.adopt(shared);
         match polled {
             Poll::Pending => Ok(None),
@@ -252,7 +253,7 @@ impl Executor {
                 branch: &name,
                 last_call: last_call.as_ref(),
             };
-            TaskFailure::panic(&*payload, &whence)
+            TaskFailure::panic(payload, &whence)
         })?;
         Ok(Some((name, scope)))
     }
@@ -294,7 +295,7 @@ impl Executor {
         while let Some((_, task)) = self.tasks.pop_first() {
             task.wake.done();
             // There is nobody left to tell: the instance goes away.
-            catch_unwind(AssertUnwindSafe(|| drop(task))).unwrap_or(());
+            discard(task);
             self.adopt(shared);
         }
     }

@@ -12,6 +12,7 @@ use outlast_model::event::{Site, TaskFailedCause};
 use outlast_model::failure::type_name;
 
 use crate::cell::Key;
+use crate::panic;
 
 /// Why a workflow task could not complete.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,8 +56,8 @@ impl TaskFailure {
     }
 
     /// User code panicked.
-    pub(crate) fn panic(payload: &(dyn Any + Send), whence: &Whence<'_>) -> Self {
-        let text = panic_text(payload);
+    pub(crate) fn panic(payload: Box<dyn Any + Send>, whence: &Whence<'_>) -> Self {
+        let text = panic::text(payload);
         Self::unhandled(Failure::panic(format!("{text} (in {whence})")).at(whence.to_string()))
     }
 
@@ -126,15 +127,4 @@ pub(crate) fn unknown_handler<'a>(
     };
     let text = format!("this workflow has no {kind} `{name}`; it has: {known}");
     Failure::application(type_name::UNKNOWN_HANDLER, text)
-}
-
-/// What a panic says.
-pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> &str {
-    if let Some(text) = payload.downcast_ref::<String>() {
-        return text;
-    }
-    payload
-        .downcast_ref::<&str>()
-        .copied()
-        .unwrap_or("panicked with a value that is not text")
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use outlast_model::Failure;
 
-use crate::failure::panic_text;
+use crate::panic;
 use crate::shared::{Place, Shared};
 
 /// Who only reads.
@@ -70,7 +70,7 @@ impl Shared {
 
 /// What guarded code returns, or its panic.
 pub(crate) fn guarded<R>(look: impl FnOnce() -> R) -> Result<R, Failure> {
-    catch_unwind(AssertUnwindSafe(look)).map_err(|payload| Failure::panic(panic_text(&*payload)))
+    catch_unwind(AssertUnwindSafe(look)).map_err(|payload| Failure::panic(panic::text(payload)))
 }
 
 /// Keeps the guard up until it is dropped.

@@ -18,7 +18,6 @@ mod slice;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use outlast_model::event::{Site, Started};
@@ -28,6 +27,7 @@ use outlast_model::{Activation, Command, Job, Seq, StepName};
 use crate::executor::Executor;
 use crate::failure::TaskFailure;
 use crate::leftover;
+use crate::panic::discard;
 use crate::program::{ForeignWake, MainOutcome, Program, SliceWatch, StepCode};
 use crate::shared::{Commands, Shared};
 use crate::slab::{self, Entry, Presence};
@@ -196,15 +196,13 @@ impl Instance {
             shared.commands.set(Commands::Off);
         }
         self.executor.clear(shared);
-        let owned = (
-            shared.state.take(),
-            shared.conditions.take(),
-            shared.mailbox.take(),
-            shared.questions.take(),
-            shared.open.take(),
-            shared.interceptors.take(),
-        );
-        catch_unwind(AssertUnwindSafe(|| drop(owned))).unwrap_or(());
+        // One by one: the language ends the process if two of them panic together.
+        discard(shared.state.take());
+        discard(shared.conditions.take());
+        discard(shared.mailbox.take());
+        discard(shared.questions.take());
+        discard(shared.open.take());
+        discard(shared.interceptors.take());
     }
 }
 

@@ -30,6 +30,7 @@ pub mod intercept;
 mod leftover;
 mod mailbox;
 pub mod operation;
+pub mod panic;
 mod patch;
 pub mod program;
 mod promise;

@@ -260,6 +260,7 @@ impl Shard {
         }
         self.settle();
         self.say_early(now, store);
+        self.slots_again.take_if(|at| *at <= now);
         self.feed_slots(now);
         self.feed_starved(now);
         self.wake_due(now);

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use outlast_runtime::panic::discard;
 use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
 use tokio::sync::watch;
 
@@ -85,7 +86,7 @@ impl Bus {
         for listener in listeners.iter().filter(|l| severity >= l.least) {
             match &listener.ear {
                 // It is called on threads that must outlive it.
-                Ear::Call(call) => drop(catch_unwind(AssertUnwindSafe(|| call(&event)))),
+                Ear::Call(call) => discard(catch_unwind(AssertUnwindSafe(|| call(&event)))),
                 // Nobody is there any more: it leaves with the next change.
                 Ear::Queue(queue) => drop(queue.send(event.clone())),
             }

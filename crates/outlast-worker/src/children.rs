@@ -37,7 +37,7 @@ impl Children {
         let mut work = Box::pin(work);
         let guarded = std::future::poll_fn(move |cx| {
             catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).map_or_else(
-                |panic| Poll::Ready(Err(panicked(&*panic))),
+                |panic| Poll::Ready(Err(panicked(panic))),
                 |poll| poll.map(Ok),
             )
         });

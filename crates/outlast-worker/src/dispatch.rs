@@ -21,6 +21,8 @@ use outlast_model::task::{
 };
 use outlast_model::{Failure, QueueName};
 
+use outlast_runtime::panic::discard;
+
 use crate::attempt::{AttemptCtx, Link};
 use crate::bus::Bus;
 use crate::chunk::Chunk;
@@ -378,7 +380,7 @@ impl Dispatcher {
         let ctx = AttemptCtx::new(task, life.clone(), Some(link));
         let made = life.polled(|| catch_unwind(AssertUnwindSafe(|| code(ctx.clone(), input))));
         let attempt = match made {
-            Err(panic) => return failed(token, panicked(&*panic)),
+            Err(panic) => return failed(token, panicked(panic)),
             Ok(body) => self.attempt(body, &life),
         };
         let (grace, me) = (self.settings.abort_after, self.clone());
@@ -402,10 +404,15 @@ impl Dispatcher {
             return failed(token, Failure::application(type_name::WORKER_LOST, text));
         };
         let grace = self.settings.abort_after;
-        let made = life.polled(|| catch_unwind(AssertUnwindSafe(|| code())));
+        let made = life.polled(|| {
+            let made = catch_unwind(AssertUnwindSafe(|| code()));
+            // Nobody else may have it any more.
+            discard(code);
+            made
+        });
         let attempt = match made {
             Ok(future) => Attempt::Async(future),
-            Err(panic) => return failed(token, panicked(&*panic)),
+            Err(panic) => return failed(token, panicked(panic)),
         };
         Box::pin(async move {
             let result = until_stopped(attempt, &life, grace).await;

@@ -177,7 +177,7 @@ impl Inner {
         }
         let tokens: Vec<AttemptToken> = begun.iter().filter_map(token_of).collect();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| host.dispatch(begun))) {
-            let failure = self.panicked("the start of attempts", &*panic);
+            let failure = self.panicked("the start of attempts", panic);
             for token in tokens {
                 host.return_slot(&self.queue, token.kind);
                 self.complete_attempt(token, AttemptResult::Failed(failure.clone()));

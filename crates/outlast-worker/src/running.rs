@@ -1,6 +1,7 @@
 //! The code of one attempt, run to its end: with a result, a failure, a panic, or because it was
 //! told to stop and then dropped.
 
+use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use outlast_model::Failure;
 use outlast_model::task::{AttemptResult, StopReason};
+use outlast_runtime::panic::{self, discard};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::life::Life;
@@ -25,7 +27,7 @@ impl Attempt {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<AttemptResult> {
         match self {
             Self::Async(future) => catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)))
-                .unwrap_or_else(|panic| Poll::Ready(AttemptResult::Failed(panicked(&*panic)))),
+                .unwrap_or_else(|panic| Poll::Ready(AttemptResult::Failed(panicked(panic)))),
             Self::Blocking(thread) => Pin::new(thread)
                 .poll(cx)
                 .map(|ended| ended.unwrap_or_else(|error| AttemptResult::Failed(lost(error)))),
@@ -52,7 +54,7 @@ pub(crate) async fn until_stopped(
     })
     .await;
     // Its destructors are its code as well, and may hang or panic.
-    life.polled(|| drop(catch_unwind(AssertUnwindSafe(|| drop(attempt)))));
+    life.polled(|| discard(attempt));
     as_asked(result, &life.stop)
 }
 
@@ -78,21 +80,12 @@ pub(crate) fn as_asked(result: AttemptResult, stop: &Stop) -> AttemptResult {
 /// Why a thread gave no result.
 fn lost(error: JoinError) -> Failure {
     match error.try_into_panic() {
-        Ok(panic) => panicked(&*panic),
+        Ok(panic) => panicked(panic),
         Err(error) => Failure::panic(error.to_string()),
     }
 }
 
-/// A panic's message, as a failure.
-pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    Failure::panic(panic_text(panic))
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    panic
-        .downcast_ref::<&str>()
-        .map(|s| (*s).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "panic without a message".into())
+/// A panic, as a failure.
+pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Failure {
+    Failure::panic(panic::text(payload))
 }

@@ -3,12 +3,15 @@
 //! Without a thread of its own, so that a simulator can drive it: tasks in, answers out. The
 //! instances live here and nowhere else; evicting one loses nothing.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use outlast_model::event::TaskFailedCause;
 use outlast_model::job::Job;
 use outlast_model::task::{TaskAnswer, WorkflowTask};
 use outlast_model::{Command, Failure, RunId};
+use outlast_runtime::panic;
 use outlast_runtime::{ForeignWake, Instance, Program, ReplayChecks, SliceWatch, run_task};
 
 use crate::bus::Bus;
@@ -99,7 +102,12 @@ impl Slices {
                 evicted: Vec::new(),
             };
         }
-        let (instance, answer) = run_task(instance, task, &*program, &self.foreign, watch, checks);
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            run_task(instance, task, &*program, &self.foreign, watch, checks)
+        }));
+        // Every call of user code is guarded by itself; what slips through, such as a destructor
+        // of what it once handed over, fails the task and not the thread.
+        let (instance, answer) = ran.unwrap_or_else(|payload| (None, crashed(payload)));
         let evicted = match instance {
             Some(mut instance) => {
                 for text in instance.warnings() {
@@ -201,6 +209,13 @@ fn why_gone(answer: &TaskAnswer) -> EvictCause {
     match answer {
         TaskAnswer::Completed { .. } => EvictCause::Closed,
         TaskAnswer::Queried(_) | TaskAnswer::Failed { .. } => EvictCause::Failed,
+    }
+}
+
+fn crashed(payload: Box<dyn Any + Send>) -> TaskAnswer {
+    TaskAnswer::Failed {
+        cause: TaskFailedCause::WorkerUnhandledFailure,
+        failure: Failure::panic(panic::text(payload)),
     }
 }
 

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use outlast_model::QueueName;
 use outlast_model::task::{Permit, SlotKind};
+use outlast_runtime::panic;
 
 use crate::bus::Bus;
 use crate::event::{PanicIn, Severity, WorkerEvent};
-use crate::running::panic_text;
 use resource::ResourceSlots;
 
 /// When a supplier that panicked is asked again.
@@ -173,14 +173,13 @@ impl Slots {
             Supply::Custom(supplier) => &**supplier,
         };
         let answer = catch_unwind(AssertUnwindSafe(|| question(supplier, &ask)));
-        answer
-            .inspect_err(|panic| {
-                self.bus.emit(WorkerEvent::PanicCaught {
-                    place: PanicIn::Callback("a slot supplier"),
-                    message: panic_text(&**panic),
-                });
-            })
-            .ok()
+        let told = answer.map_err(|payload| {
+            self.bus.emit(WorkerEvent::PanicCaught {
+                place: PanicIn::Callback("a slot supplier"),
+                message: panic::text(payload),
+            });
+        });
+        told.ok()
     }
 
     fn of(&self, kind: SlotKind) -> &Pool {

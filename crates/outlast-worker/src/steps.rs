@@ -1,11 +1,13 @@
 //! Code of steps that are scheduled and not yet resolved. It comes from an instance and outlives
-//! its eviction, so that a retry needs no replay.
+//! its eviction, so that a retry needs no replay. What its closures hold is dropped here, outside
+//! the lock, and may panic.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use outlast_model::{RunId, Seq};
 use outlast_runtime::StepCode;
+use outlast_runtime::panic::discard;
 
 /// Code of pending steps by run and number.
 #[derive(Default)]
@@ -15,7 +17,8 @@ pub(crate) struct Steps {
 
 impl Steps {
     pub(crate) fn keep(&self, run: RunId, seq: Seq, code: StepCode) {
-        self.lock().insert((run, seq), code);
+        let before = self.lock().insert((run, seq), code);
+        discard(before);
     }
 
     pub(crate) fn get(&self, run: RunId, seq: Seq) -> Option<StepCode> {
@@ -23,20 +26,17 @@ impl Steps {
     }
 
     pub(crate) fn resolved(&self, run: RunId, seq: Seq) {
-        self.lock().remove(&(run, seq));
+        let gone = self.lock().remove(&(run, seq));
+        discard(gone);
     }
 
     /// The run has ended, or is rebuilt before its steps run again.
     pub(crate) fn forget(&self, run: RunId) {
         let mut code = self.lock();
-        let first = (run, Seq(0));
-        let mine: Vec<(RunId, Seq)> = code
-            .range(first..=(run, Seq(u32::MAX)))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in mine {
-            code.remove(&key);
-        }
+        let mine = (run, Seq(0))..=(run, Seq(u32::MAX));
+        let gone: Vec<StepCode> = code.extract_if(mine, |_, _| true).map(|of| of.1).collect();
+        drop(code);
+        gone.into_iter().for_each(discard);
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(RunId, Seq), StepCode>> {

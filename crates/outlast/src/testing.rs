@@ -12,7 +12,7 @@ use outlast_runtime::{ReplayChecks, Unwatched};
 use outlast_service::clock::{Clock, SystemClock, VirtualClock};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::Store;
-use outlast_worker::{Settings, Severity};
+use outlast_worker::{Settings, Severity, WorkerEvent};
 
 use crate::activity::{Activity, ActivityFn};
 use crate::builder::{Builder, Place};
@@ -154,6 +154,18 @@ impl<L: 'static> TestEnv<L> {
     pub fn report(self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             builder: self.builder.report(report),
+            ..self
+        }
+    }
+
+    /// Hears what somebody should know, as [`Builder::on_event`] has it.
+    pub fn on_event(
+        self,
+        least: Severity,
+        call: impl Fn(&WorkerEvent) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            builder: self.builder.on_event(least, call),
             ..self
         }
     }

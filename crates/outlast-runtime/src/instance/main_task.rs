@@ -47,7 +47,7 @@ impl Instance {
             last_call: None,
         };
         let main = made
-            .map_err(|payload| TaskFailure::panic(&*payload, &whence))?
+            .map_err(|payload| TaskFailure::panic(payload, &whence))?
             .map_err(TaskFailure::refused_input)?;
         shared.end_poll();
         let (body, scope) = (Body::Main(main), Rc::clone(&shared.main_scope));

@@ -100,8 +100,7 @@ impl Shard {
     /// Slots that were refused for a while are asked for again then.
     pub(super) fn ask_again(&mut self, pause: std::time::Duration, now: Timestamp) {
         let again = now.after(pause);
-        let earliest = self.slots_again.filter(|at| *at > now);
-        self.slots_again = Some(earliest.map_or(again, |at| at.min(again)));
+        self.slots_again = Some(self.slots_again.map_or(again, |at| at.min(again)));
     }
 
     fn asks_slot(&mut self, entry: &Entry, now: Timestamp) -> bool {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use outlast_model::RunId;
 use outlast_model::task::AttemptResult;
+use outlast_runtime::panic::discard;
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{mpsc, watch};
 
@@ -67,7 +68,7 @@ impl Generation {
 
     /// A call that nobody waits for. One that panics has done what it could.
     pub(super) fn tell(&self, call: impl FnOnce(&dyn Handle)) {
-        drop(catch_unwind(AssertUnwindSafe(|| call(&*self.handle))));
+        discard(catch_unwind(AssertUnwindSafe(|| call(&*self.handle))));
     }
 
     pub(super) fn is_stopping(&self) -> bool {

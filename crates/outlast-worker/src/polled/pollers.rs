@@ -64,7 +64,7 @@ pub(super) async fn poll_activations(inner: Arc<Inner>) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| inner.arrive(polled))) {
             let completion = Completion::Failed {
                 cause: TaskFailedCause::WorkerUnhandledFailure,
-                failure: inner.panicked("the poller of activations", &*panic),
+                failure: inner.panicked("the poller of activations", panic),
             };
             let (owner, queue) = (&inner.owner, &inner.queue);
             owner.complete_activation(queue, generation, run_id, completion, Box::new(drop));
@@ -88,7 +88,7 @@ pub(super) async fn poll_activities(inner: Arc<Inner>) {
             PolledActivity::Cancel(..) => None,
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| inner.arrive_attempt(polled))) {
-            let failure = inner.panicked("the poller of activities", &*panic);
+            let failure = inner.panicked("the poller of activities", panic);
             if let Some(token) = started {
                 let result = AttemptResult::Failed(failure);
                 let (owner, queue) = (&inner.owner, &inner.queue);
@@ -100,7 +100,7 @@ pub(super) async fn poll_activities(inner: Arc<Inner>) {
 
 impl Inner {
     /// A panic is reported, and fails what it was about.
-    pub(super) fn panicked(&self, part: &'static str, panic: &(dyn Any + Send)) -> Failure {
+    pub(super) fn panicked(&self, part: &'static str, panic: Box<dyn Any + Send>) -> Failure {
         let failure = panicked(panic);
         self.restarted(part, &failure.to_string());
         failure

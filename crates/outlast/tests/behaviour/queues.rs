@@ -325,6 +325,22 @@ async fn nap(ctx: Ctx) -> Result<()> {
 }
 
 #[test]
+fn a_supplier_that_hesitated_keeps_nobody_awake() {
+    drive(async {
+        let env = TestEnv::new().activity(render).workflow(nap);
+        let env = env.queue("gpu", |q| {
+            let q = q.activity(render).workflow(film);
+            q.slot_supplier(SlotKind::Activity, Moody(AtomicU32::new(2)))
+        });
+        let app = env.report(|_| ()).start().await;
+        let film = app.start(film, 3).queue("gpu").await.expect("it starts");
+        assert_eq!(film.result().await.expect("it ends"), 30);
+        // Time goes on only when there is nothing left to ask for.
+        app.run(nap, ()).await.expect("it ends");
+    });
+}
+
+#[test]
 fn whoever_listens_hears_which_instance_leaves_memory_and_why() {
     drive(async {
         let env = TestEnv::new().workflow(nap);

@@ -19,21 +19,10 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Threads of ours, where the system tells.
-fn threads() -> Vec<String> {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
-        return Vec::new();
-    };
-    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
-    let mut all: Vec<String> = tasks.filter_map(|task| name(task.ok()?)).collect();
-    all.retain(|name| name.starts_with("outlast-"));
-    all
-}
-
 /// Returns when none of our threads is left: one that has said its last word may still be on its
 /// way out.
 fn deserted() {
-    while !threads().is_empty() {
+    while !support::threads().is_empty() {
         std::thread::yield_now();
     }
 }

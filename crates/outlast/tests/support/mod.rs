@@ -101,3 +101,14 @@ pub(crate) fn code<T: Debug, E: Debug>(outcome: Result<T, CallError<E>>) -> &'st
         },
     }
 }
+
+/// Threads of ours in this process, where the system tells.
+pub(crate) fn threads() -> Vec<String> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
+        return Vec::new();
+    };
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+    let mut all: Vec<String> = tasks.filter_map(|task| name(task.ok()?)).collect();
+    all.retain(|name| name.starts_with("outlast-"));
+    all
+}
