@@ -30,6 +30,7 @@ pub mod settings;
 pub mod shutdown;
 pub mod slices;
 pub mod slots;
+mod spares;
 pub mod standing;
 pub mod state;
 mod steps;

@@ -2,9 +2,9 @@
 //!
 //! Each engine thread has a pulse: what it runs and since when. The watchdog looks at all
 //! pulses while slices run, and sleeps while none does. A poll over 50 ms: its run goes over to
-//! the slow path and a spare thread takes the shard. Over 1 s: a warning. Over 2 s: the task
-//! fails, the run is blocked as stuck, the thread is abandoned; whatever it still produces is
-//! thrown away.
+//! the slow path and a spare thread takes the shard, at most once a second. Over 1 s: a warning.
+//! Over 2 s: the task fails, the run is blocked as stuck, the thread is abandoned; whatever it
+//! still produces is thrown away.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -193,8 +193,8 @@ impl SliceWatch for Pulse {
 
 /// What the watchdog wants done about a stuck thread.
 pub(crate) trait Rescue: Send + Sync {
-    /// A spare thread takes the shard over.
-    fn take_over(&self, lane: Lane) -> bool;
+    /// A spare thread takes the shard over, if it may now.
+    fn take_over(&self, lane: Lane, now: Instant) -> bool;
     /// Where somebody hears of it.
     fn bus(&self) -> &Bus;
     /// Threads to look at.
@@ -255,7 +255,8 @@ fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Se
     let Some(since) = running.poll_since else {
         return;
     };
-    let spent = clock::now().duration_since(since);
+    let now = clock::now();
+    let spent = now.duration_since(since);
     if spent > settings.fast_slice && !running.is_slow {
         mark(pulse, running.token, |r| r.is_slow = true);
         rescue.bus().emit_with(Severity::Debug, || {
@@ -263,7 +264,7 @@ fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Se
         });
         port.go_slow(pulse.lane, running.token);
     }
-    if spent > settings.fast_slice && !running.is_rescued && rescue.take_over(pulse.lane) {
+    if spent > settings.fast_slice && !running.is_rescued && rescue.take_over(pulse.lane, now) {
         mark(pulse, running.token, |r| r.is_rescued = true);
     }
     if spent > settings.deadlock_warning && !running.is_warned {

@@ -1,10 +1,10 @@
 //! A worker: engine threads for the shards of a backend, the watchdog beside them, and the
 //! dispatcher of attempts.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlast_model::QueueName;
 use outlast_model::task::{Permit, SlotKind};
@@ -19,6 +19,7 @@ use crate::queue::Queues;
 use crate::settings::Settings;
 use crate::shutdown::Ending;
 use crate::slices::Slices;
+use crate::spares::Spares;
 use crate::state::ThreadState;
 use crate::steps::Steps;
 use crate::watch::{Bell, Pulse, Rescue, keep_watch};
@@ -37,7 +38,7 @@ pub struct Worker {
     bell: Arc<Bell>,
     pub(crate) ending: Ending,
     is_stopped: AtomicBool,
-    rescues: AtomicUsize,
+    spares: Mutex<Spares>,
     when_unfit: OnceLock<Box<dyn Fn() + Send + Sync>>,
     bus: Bus,
 }
@@ -79,7 +80,7 @@ impl Worker {
             bell: Arc::new(Bell::default()),
             ending: Ending::default(),
             is_stopped: AtomicBool::new(false),
-            rescues: AtomicUsize::new(0),
+            spares: Mutex::default(),
             when_unfit: OnceLock::new(),
             bus,
         })
@@ -270,7 +271,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The watchdog's view of a worker, with the `Arc` that a new thread needs.
 impl Rescue for Arc<Worker> {
-    fn take_over(&self, lane: Lane) -> bool {
+    fn take_over(&self, lane: Lane, now: Instant) -> bool {
         let pulses = self.pulses();
         let mine = || pulses.iter().filter(|p| p.lane.shard == lane.shard);
         if mine().any(|p| p.lane.driver > lane.driver) {
@@ -279,10 +280,10 @@ impl Rescue for Arc<Worker> {
         }
         let busy = pulses.iter().filter(|p| !p.is_given_up()).count();
         let shards = self.port.get().map_or(0, |port| port.shards());
-        if busy >= shards + self.settings.spare_threads {
+        let most = shards + self.settings.spare_threads;
+        if !lock(&self.spares).take(lane.shard, now, busy, most) {
             return false;
         }
-        self.rescues.fetch_add(1, Ordering::Relaxed);
         self.spawn_engine(lane.shard);
         let shard = lane.shard;
         self.bus.emit(WorkerEvent::ShardTakenOver { shard });
