@@ -57,6 +57,11 @@ pub(crate) enum Ack {
     Answered {
         text: String,
     },
+    /// An activity was answered by token.
+    Completed {
+        id: String,
+        value: u64,
+    },
     Settled {
         id: String,
         promise: String,

@@ -73,6 +73,10 @@ fn lost(story: &Story, ack: &Ack) -> Option<String> {
             matches!(kind, EventKind::Signaled { request_id: Some(found), .. }
                 if *found == promise_request(&PromiseId::new(promise.as_str())))
         }),
+        Ack::Completed { id, value } => has(id, &|kind| {
+            matches!(kind, EventKind::ActivityCompleted { result, .. }
+                if result.decode::<u64>().ok() == Some(*value))
+        }),
         Ack::Answered { .. } | Ack::Refused { .. } | Ack::Seen => true,
     };
     (!is_kept).then(|| format!("lost: {ack:?}"))
@@ -353,6 +357,7 @@ fn text(ack: &Ack, case: &str) -> Option<String> {
         | Ack::Cancelled { .. }
         | Ack::Terminated { .. }
         | Ack::Accepted { .. }
+        | Ack::Completed { .. }
         | Ack::Settled { .. }
         | Ack::Seen => None,
     }

@@ -13,6 +13,7 @@ mod family;
 mod judge;
 mod life;
 mod message;
+mod outside;
 mod script;
 mod speech;
 mod world;
@@ -23,7 +24,7 @@ use script::{Scenario, all};
 use support::cached;
 
 /// Scenarios short enough for a second crash at every call of the recovery.
-const TWICE: [&str; 11] = [
+const TWICE: [&str; 12] = [
     "one activity",
     "attempts, one",
     "signals",
@@ -35,6 +36,7 @@ const TWICE: [&str; 11] = [
     "new runs in a storm",
     "child",
     "signals between runs",
+    "answer by token",
 ];
 
 /// The two ways to die at a call.
@@ -153,6 +155,10 @@ scenarios! {
     cancel_between_runs: "cancel between runs",
     headers: "headers",
     two_that_play: "two that play",
+    an_answer_by_token: "answer by token",
+    a_failure_by_token: "failure by token",
+    a_report_by_token_and_a_time_out: "report by token, and time out",
+    an_answer_by_token_that_is_too_late: "answer by token, too late",
 }
 
 #[test]

@@ -17,7 +17,7 @@ use outlast_service::store::Store;
 use crate::client::Client;
 use crate::support::cached;
 use crate::world::World;
-use crate::{family, message};
+use crate::{family, message, outside};
 
 type Script = for<'a> fn(&'a Client) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
@@ -59,7 +59,7 @@ pub(crate) use script;
 /// All of them.
 pub(crate) fn all() -> impl Iterator<Item = &'static Scenario> {
     let single = SCENARIOS.iter().chain(message::SCENARIOS);
-    single.chain(family::SCENARIOS)
+    single.chain(family::SCENARIOS).chain(outside::SCENARIOS)
 }
 
 const SCENARIOS: &[Scenario] = &[
@@ -352,7 +352,7 @@ pub(crate) fn env(store: Arc<dyn Store>, world: World) -> Env {
     let env = env.workflow(saga).workflow(race).workflow(branches);
     let env = env.workflow(broken).workflow(mixture);
     let env = env.workflow(poison).workflow(bounded_fan);
-    family::register(message::register(env))
+    outside::register(family::register(message::register(env)))
 }
 
 /// Replays a history with the code of its type.
@@ -384,6 +384,7 @@ pub(crate) fn replay_as(kind: &str, history: &[Event]) -> Result<()> {
         other => {
             let known = message::replay_as(other, history);
             let known = known.or_else(|| family::replay_as(other, history));
+            let known = known.or_else(|| outside::replay_as(other, history));
             known.unwrap_or_else(|| Err(format!("no workflow {other}").into()))
         }
     }

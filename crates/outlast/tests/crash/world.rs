@@ -22,7 +22,7 @@ pub(crate) struct Effect {
 pub(crate) struct Ledger {
     effects: Mutex<Vec<Effect>>,
     is_fixed: AtomicBool,
-    /// What was handed out to settle a promise with.
+    /// What was handed out last to somebody outside.
     token: Mutex<Option<String>>,
 }
 
@@ -101,9 +101,12 @@ impl World {
         self.ledger.is_fixed.load(Ordering::SeqCst)
     }
 
-    /// Hands out a token.
+    /// Hands out a token, to settle a promise or to answer an attempt.
     pub(crate) fn hand_out(&self, token: String) {
-        *lock(&self.ledger.token) = Some(token);
+        let mut last = lock(&self.ledger.token);
+        if !self.is_dead.load(Ordering::SeqCst) {
+            *last = Some(token);
+        }
     }
 
     pub(crate) fn token(&self) -> Option<String> {
