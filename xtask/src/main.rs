@@ -76,10 +76,8 @@ fn run(words: &[&str]) -> Result<(), String> {
 /// All suites, with a Temporal server beside them if there can be one.
 fn test(knobs: &[Knob<'static>]) -> Result<(), String> {
     let server = Server::find()?;
-    let address = server
-        .as_ref()
-        .map(|s| Knob(temporal::ADDRESS, s.address()));
-    let knobs: Vec<Knob<'_>> = knobs.iter().copied().chain(address).collect();
+    let told = server.iter().flat_map(Server::knobs);
+    let knobs: Vec<Knob<'_>> = knobs.iter().copied().chain(told).collect();
     step::run_all(plan::TEST, &knobs)
 }
 

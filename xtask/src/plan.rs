@@ -119,6 +119,8 @@ pub(crate) const TEST: &[Step<'static>] = &[
             "--test",
             "backends",
             "--test",
+            "cluster",
+            "--test",
             "languages",
         ]),
         env: &[Knob("INSTA_UPDATE", "no")],
@@ -147,6 +149,7 @@ pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_ORDERS", "1500"),
     Knob("OUTLAST_KILLS", "1000"),
     Knob("OUTLAST_STOPS", "1000"),
+    Knob("OUTLAST_CLUSTER_KILLS", "20"),
 ];
 
 /// How long they run when time does not matter.
@@ -156,6 +159,7 @@ pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_ORDERS", "50000"),
     Knob("OUTLAST_KILLS", "10000"),
     Knob("OUTLAST_STOPS", "10000"),
+    Knob("OUTLAST_CLUSTER_KILLS", "200"),
 ];
 
 /// One simulated run under a given seed, told in full.

@@ -12,8 +12,13 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::step::Knob;
+
 /// Where the suites look for a server.
 pub(crate) const ADDRESS: &str = "OUTLAST_TEST_TEMPORAL";
+
+/// Where suites that start servers of their own look for the program.
+pub(crate) const TOOL: &str = "OUTLAST_TEST_TEMPORAL_TOOL";
 
 /// The newest release of the command line tool that installs from the module proxy as it is; it
 /// carries server 1.29.1.
@@ -39,7 +44,12 @@ pub(crate) enum Server {
     /// Somebody else's: it is left alone.
     Given(String),
     /// Ours: it ends with the run.
-    Started { child: Child, address: String },
+    Started {
+        child: Child,
+        address: String,
+        /// The program, as text.
+        tool: String,
+    },
 }
 
 impl Server {
@@ -64,6 +74,15 @@ impl Server {
         match self {
             Self::Given(address) | Self::Started { address, .. } => address,
         }
+    }
+
+    /// What the suites are told.
+    pub(crate) fn knobs(&self) -> impl Iterator<Item = Knob<'_>> {
+        let tool = match self {
+            Self::Given(_) => None,
+            Self::Started { tool, .. } => Some(Knob(TOOL, tool)),
+        };
+        [Knob(ADDRESS, self.address())].into_iter().chain(tool)
     }
 }
 
@@ -170,7 +189,12 @@ fn start(tool: &Path) -> Result<Server, String> {
         .spawn()
         .map_err(|e| format!("{}: {e}", tool.display()))?;
     let address = format!("127.0.0.1:{port}");
-    let server = Server::Started { child, address };
+    let tool_name = tool.display().to_string();
+    let server = Server::Started {
+        child,
+        address,
+        tool: tool_name,
+    };
     let begin = Instant::now();
     let describe = ["operator", "namespace", "describe", "-n", "default"];
     let asked = [&describe[..], &["--address", server.address()]].concat();

@@ -124,6 +124,7 @@ mod tests {
             conflict,
             reuse,
             run_timeout: None,
+            task_timeout: None,
             parent: None,
             headers: Headers::new(),
         }

@@ -486,6 +486,7 @@ fn request() -> StartRequest {
         conflict: Default::default(),
         reuse: Default::default(),
         run_timeout: Some(Duration::from_micros(900)),
+        task_timeout: None,
         parent: None,
         headers: Headers::new(),
     }

@@ -32,6 +32,9 @@ pub struct StartRequest {
     pub reuse: ReusePolicy,
     /// How long the run may take.
     pub run_timeout: Option<Duration>,
+    /// After how long a worker that says nothing counts as dead: a cluster hands its workflow
+    /// task to another one then. An engine in the worker's own process knows without it.
+    pub task_timeout: Option<Duration>,
     /// The run that starts it as its child.
     pub parent: Option<Box<Parent>>,
     /// What travels with it.

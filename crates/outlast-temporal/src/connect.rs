@@ -26,20 +26,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long one try may take.
 const ONE_TRY: Duration = Duration::from_secs(10);
 
+/// Hears why a try failed, and when the next one comes.
+pub type Report = Arc<dyn Fn(&str, Duration) + Send + Sync>;
+
 /// How patient to be with a cluster that is down, and whom to tell.
 #[derive(Clone)]
 pub struct Patience {
     /// Tries are made until this much time has passed.
     pub limit: Duration,
-    /// Hears of every try that failed.
-    pub report: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Hears of every try that failed, but for the last.
+    pub report: Report,
 }
 
 impl Default for Patience {
     fn default() -> Self {
         Self {
             limit: Duration::from_secs(60),
-            report: Arc::new(|_| ()),
+            report: Arc::new(|_, _| ()),
         }
     }
 }
@@ -157,10 +160,7 @@ async fn until_there(
                 reason,
             });
         }
-        (patience.report)(&format!(
-            "no cluster answers at {host} ({reason}); trying again in {} ms",
-            pause.as_millis()
-        ));
+        (patience.report)(&reason, pause);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }

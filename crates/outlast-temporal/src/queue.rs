@@ -36,6 +36,10 @@ use crate::proto::enums;
 const LAST_CALLS: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(5);
+/// The parts in which a cluster keeps a queue, unless it was told otherwise. A request waits at one
+/// of them; with fewer requests than parts, a task in another part may wait until a request has
+/// lived its minute and comes again elsewhere. See docs/decisions/0018.
+const PARTS: usize = 4;
 /// What the cluster shows as the build of this worker.
 const BUILD: &str = concat!("outlast-", env!("CARGO_PKG_VERSION"));
 
@@ -69,7 +73,7 @@ impl Queues {
     }
 
     fn config(&self, options: &QueueOptions) -> Result<WorkerConfig, OpenError> {
-        let pollers = |count: usize| PollerBehavior::SimpleMaximum(count.max(2));
+        let pollers = PollerBehavior::SimpleMaximum;
         let config = WorkerConfig::builder()
             .namespace(self.cluster.namespace.to_string())
             .task_queue(options.queue.as_str().to_owned())
@@ -81,10 +85,11 @@ impl Queues {
             .max_outstanding_workflow_tasks(options.slice_slots)
             .max_outstanding_activities(options.activity_slots)
             .max_outstanding_local_activities(options.step_slots)
-            .workflow_task_poller_behavior(pollers(options.workflow_pollers))
-            // New runs come through the queue all workers share: half of the requests wait there.
+            // Half of them wait at the queue that all workers share, half at our own.
+            .workflow_task_poller_behavior(pollers(options.workflow_pollers.max(2 * PARTS)))
             .nonsticky_to_sticky_poll_ratio(0.5)
-            .activity_task_poller_behavior(pollers(options.activity_pollers))
+            .activity_task_poller_behavior(pollers(options.activity_pollers.max(PARTS)))
+            .sticky_queue_schedule_to_start_timeout(options.sticky_timeout)
             .max_heartbeat_throttle_interval(options.longest_heartbeat)
             .default_heartbeat_throttle_interval(options.default_heartbeat)
             // The engine threads drop their instances by themselves.

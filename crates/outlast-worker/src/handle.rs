@@ -47,6 +47,8 @@ pub struct QueueOptions {
     pub workflow_pollers: usize,
     /// Requests for activities that wait at the backend at a time.
     pub activity_pollers: usize,
+    /// How long a workflow task waits for the worker that has its run in memory.
+    pub sticky_timeout: Duration,
     /// The longest interval between two heartbeats that are sent on.
     pub longest_heartbeat: Duration,
     /// The interval for activities without a heartbeat timeout.
@@ -66,6 +68,7 @@ impl QueueOptions {
             step_slots: 200,
             workflow_pollers: 5,
             activity_pollers: 5,
+            sticky_timeout: Duration::from_secs(5),
             longest_heartbeat: Duration::from_secs(60),
             default_heartbeat: Duration::from_secs(30),
             one_completion_at_a_time: false,

@@ -116,10 +116,15 @@ settings! {
     slots_processor: f64 = 0.9, "worker.slots_processor", Queue, "";
     /// By resource: the pause between two more slots.
     slots_ramp: Duration = Duration::from_millis(50), "worker.slots_ramp", Queue, "";
-    /// Requests for workflow tasks that wait at a polled backend at a time.
+    /// Requests for workflow tasks that wait at a polled backend at a time; at a Temporal cluster at
+    /// least 8.
     workflow_pollers: usize = 5, "worker.workflow_pollers", Queue, "000-1";
-    /// Requests for activities that wait at a polled backend at a time.
+    /// Requests for activities that wait at a polled backend at a time; at a Temporal cluster at
+    /// least 4.
     activity_pollers: usize = 5, "worker.activity_pollers", Queue, "000-1";
+    /// How long a workflow task waits at a cluster for the worker that has its run in memory, before
+    /// any worker gets it.
+    sticky_timeout: Duration = Duration::from_secs(5), "worker.sticky_timeout", Queue, "";
     /// Completions leave one after the other for the whole queue, not only for each run.
     one_completion_at_a_time: bool = false, "worker.one_completion_at_a_time", Queue, "004-10";
     /// Instances kept in memory.
@@ -160,6 +165,8 @@ settings! {
     shutdown_evictions: Duration = Duration::from_secs(30), "shutdown.evictions", Application, "000-31";
     /// The longest a shutdown takes, from its beginning.
     shutdown_hard_stop: Duration = Duration::from_secs(60), "shutdown.hard_stop", Application, "000-30";
+    /// How long a cluster that is down at start is tried again before that is an error.
+    connect_timeout: Duration = Duration::from_secs(60), "backend.connect_timeout", Application, "";
 }
 
 /// The setting with this key.

@@ -44,6 +44,8 @@ pub struct Standing {
     pub stuck: BTreeMap<RunId, Stuck>,
     /// Too many zombies: it goes down.
     pub is_over_zombie_limit: bool,
+    /// Workers that have started and not stopped: on a cluster each queue has one.
+    workers: usize,
     zombies: BTreeMap<AttemptKey, AttemptIn>,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -63,10 +65,16 @@ impl Standing {
     pub(crate) fn hear(&mut self, event: &WorkerEvent) -> bool {
         *self.counts.entry(event.name()).or_default() += 1;
         match event {
-            WorkerEvent::Starting => self.enter(Life::Starting),
-            WorkerEvent::Started { .. } => self.enter(Life::Running),
+            WorkerEvent::Starting => self.workers == 0 && self.enter(Life::Starting),
+            WorkerEvent::Started { .. } => {
+                self.workers += 1;
+                self.enter(Life::Running)
+            }
             WorkerEvent::Stopping { phase, .. } => self.enter(Life::Stopping(*phase)),
-            WorkerEvent::Stopped { .. } => self.enter(Life::Stopped),
+            WorkerEvent::Stopped { .. } => {
+                self.workers = self.workers.saturating_sub(1);
+                self.workers == 0 && self.enter(Life::Stopped)
+            }
             WorkerEvent::QueueRegistered { queue } => self.queues.insert(queue.clone()),
             WorkerEvent::QueueUnregistered { queue } => self.queues.remove(queue),
             WorkerEvent::BackendUnavailable { backend, error, .. } => {
@@ -147,6 +155,31 @@ mod tests {
         let stopping = Life::Stopping(StopPhase::Cancelling);
         let life = [Life::New, Life::Starting, Life::Running, stopping];
         assert_eq!(lives, [life.as_slice(), &[Life::Stopped]].concat());
+    }
+
+    #[test]
+    fn of_several_workers_the_first_starts_and_the_last_stops() {
+        let (started, stopped) = (
+            WorkerEvent::Started { shards: 1 },
+            WorkerEvent::Stopped {
+                left_behind: Vec::new(),
+            },
+        );
+        let starting = WorkerEvent::Starting;
+        let mut standing = Standing::default();
+        let mut life = |event: &WorkerEvent| {
+            standing.hear(event);
+            standing.life
+        };
+        assert_eq!(
+            [life(&starting), life(&started)],
+            [Life::Starting, Life::Running]
+        );
+        assert_eq!([life(&starting), life(&started)], [Life::Running; 2]);
+        assert_eq!(
+            [life(&stopped), life(&stopped)],
+            [Life::Running, Life::Stopped]
+        );
     }
 
     #[test]

@@ -59,6 +59,22 @@ pub struct WorkerState {
 }
 
 impl WorkerState {
+    /// Together with another worker of the same application; its shards are counted on.
+    #[must_use]
+    pub fn beside(mut self, other: Self) -> Self {
+        let first = self.shards;
+        let theirs = other.threads.into_iter().map(|thread| ThreadState {
+            shard: first + thread.shard,
+            ..thread
+        });
+        self.threads.extend(theirs);
+        self.shards += other.shards;
+        self.spare_threads += other.spare_threads;
+        self.slots.extend(other.slots);
+        self.attempts += other.attempts;
+        self
+    }
+
     /// Instances in memory.
     pub fn cached(&self) -> usize {
         self.threads.iter().map(|thread| thread.cached).sum()
@@ -107,5 +123,41 @@ impl Worker {
             slots: slots.collect(),
             attempts: self.attempts(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::WorkerEvent;
+
+    fn state(inside: Option<Duration>) -> WorkerState {
+        let mut standing = Standing::default();
+        standing.hear(&WorkerEvent::Started { shards: 1 });
+        let thread = ThreadState {
+            shard: 0,
+            inside,
+            is_given_up: false,
+            cached: 3,
+        };
+        WorkerState {
+            standing,
+            shards: 1,
+            threads: vec![thread],
+            spare_threads: 2,
+            slots: Vec::new(),
+            attempts: 4,
+        }
+    }
+
+    #[test]
+    fn workers_of_one_application_add_up_and_each_shard_answers_for_itself() {
+        let (limit, stuck) = (Duration::from_secs(2), Duration::from_secs(9));
+        let both = state(None).beside(state(Some(stuck)));
+        assert_eq!((both.shards, both.attempts, both.cached()), (2, 8, 6));
+        assert_eq!(
+            (both.spare_threads, both.silent_shards(limit)),
+            (4, vec![1])
+        );
     }
 }

@@ -17,7 +17,7 @@ use outlast_service::outlet::{Capabilities, Served, SliceLimit};
 use outlast_service::service::{Service, Setup, random};
 use outlast_service::store::Store;
 use outlast_worker::{
-    ActivityCode, Bus, Pace, QueueSpec, Queues, Registry, Settings, Severity, Worker, WorkerEvent,
+    ActivityCode, Bus, QueueSpec, Queues, Registry, Settings, Severity, Worker, WorkerEvent,
 };
 
 use crate::activity::{ActivityCtx, ActivityDef, ActivityFn};
@@ -278,7 +278,7 @@ impl<L: 'static> Builder<L> {
         #[cfg(feature = "temporal")]
         if let Place::Cluster(url) = &self.place {
             let url = url.clone();
-            return self.join(&url, runtime).await;
+            return Ok(self.join(&url, runtime).await?.behind(&interceptors));
         }
         let started = tokio::task::spawn_blocking(move || self.assemble(runtime)).await;
         let app = started.map_err(|e| Error::msg(e.to_string()))??;
@@ -336,12 +336,7 @@ impl<L: 'static> Builder<L> {
         let clock = self.clock;
         let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
         let running = Arc::new(Running::new(Some(service), worker));
-        let unfit = Arc::downgrade(&running);
-        running.worker.when_unfit(move || {
-            if let Some(running) = unfit.upgrade() {
-                running.stop(Pace::Orderly);
-            }
-        });
+        running.stop_when_unfit();
         Ok(App::new(
             embedded,
             ids,

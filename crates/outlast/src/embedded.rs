@@ -19,6 +19,7 @@ use outlast_service::outlet::Outlet;
 use outlast_service::service::{self, Service};
 use outlast_service::shard::Turn;
 use outlast_worker::port::{Answer, ClientPort, Lane, Next, WorkerPort};
+use outlast_worker::state::WorkerState;
 use outlast_worker::{Dispatch, Pace, Worker};
 
 use crate::answer::token;
@@ -64,6 +65,33 @@ impl Running {
         self
     }
 
+    /// Goes down in order when one of its workers has too many attempts that do not stop.
+    pub(crate) fn stop_when_unfit(self: &Arc<Self>) {
+        for worker in self.workers() {
+            let me = Arc::downgrade(self);
+            worker.when_unfit(move || {
+                if let Some(me) = me.upgrade() {
+                    me.stop(Pace::Orderly);
+                }
+            });
+        }
+    }
+
+    fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
+        std::iter::once(&self.worker).chain(&self.others)
+    }
+
+    /// How its workers stand, together.
+    pub(crate) fn state(&self) -> WorkerState {
+        let others = self.others.iter().map(|other| other.state());
+        others.fold(self.worker.state(), WorkerState::beside)
+    }
+
+    /// From now on, nobody waits longer than this allows.
+    pub(crate) fn hurry(&self, pace: Pace) {
+        self.workers().for_each(|worker| worker.hurry(pace));
+    }
+
     /// Whether runs live here and their store does not answer.
     pub(crate) fn is_store_away(&self) -> bool {
         let service = self.service.as_ref();
@@ -73,16 +101,32 @@ impl Running {
     /// Stops the worker in phases, makes durable what is decided, closes the store. The first
     /// caller does it, all wait for it. Returns what was left behind.
     pub(crate) fn stop(&self, pace: Pace) -> &[String] {
-        self.worker.hurry(pace);
-        for other in &self.others {
-            other.hurry(pace);
-        }
+        self.hurry(pace);
         self.left.get_or_init(|| {
-            let mut left = self.worker.stop();
-            left.extend(self.others.iter().flat_map(|other| other.stop()));
+            let left = self.stop_workers();
             if let Some(service) = &self.service {
                 // The mark of a clean stop is a convenience; nothing is lost without it.
                 drop(service.close());
+            }
+            left
+        })
+    }
+}
+
+impl Running {
+    /// All of them at once: each may take as long as a shutdown may take.
+    fn stop_workers(&self) -> Vec<String> {
+        std::thread::scope(|scope| {
+            let others = self.others.iter().map(|other| {
+                let thread = std::thread::Builder::new().name("outlast-stop".into());
+                thread.spawn_scoped(scope, || other.stop())
+            });
+            let others: Vec<_> = others.collect();
+            let mut left = self.worker.stop();
+            for (other, stopping) in self.others.iter().zip(others) {
+                // Without room for a thread, or if it panicked: here, then.
+                let stopped = stopping.ok().and_then(|thread| thread.join().ok());
+                left.extend(stopped.unwrap_or_else(|| other.stop()));
             }
             left
         })

@@ -62,7 +62,7 @@ impl App {
             () = signal.recv() => {}
         }
         if let Some(running) = self.running() {
-            running.worker.hurry(Pace::Hurried);
+            running.hurry(Pace::Hurried);
         }
         tokio::select! {
             stopped = &mut ending => stopped,

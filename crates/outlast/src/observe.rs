@@ -160,7 +160,7 @@ impl App {
 
     /// How its worker stands; `None` for a client without one.
     pub fn worker_state(&self) -> Option<WorkerState> {
-        Some(self.running()?.worker.state())
+        Some(self.running()?.state())
     }
 
     /// Says when what is wrong with its worker changes, or how far its life is.
@@ -178,7 +178,7 @@ impl App {
             return why::reasons(run, &Around::Elsewhere, SystemClock.now(), "");
         };
         let around = Around::Here {
-            worker: &running.worker.state(),
+            worker: &running.state(),
             is_store_away: running.is_store_away(),
         };
         let service = running.service.as_ref();
@@ -193,7 +193,7 @@ impl App {
         };
         let limit = running.worker.settings().deadlock_timeout;
         let limit = limit.max(Settings::default().deadlock_warning);
-        Health::judge(&running.worker.state(), limit, running.is_store_away())
+        Health::judge(&running.state(), limit, running.is_store_away())
     }
 }
 

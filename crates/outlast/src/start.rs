@@ -31,6 +31,7 @@ pub(crate) struct Draft {
     pub(crate) conflict: Option<ConflictPolicy>,
     reuse: ReusePolicy,
     run_timeout: Option<Duration>,
+    task_timeout: Option<Duration>,
     queue: Option<String>,
     headers: Headers,
 }
@@ -50,6 +51,7 @@ impl Draft {
             conflict: None,
             reuse: ReusePolicy::default(),
             run_timeout: None,
+            task_timeout: None,
             queue: None,
             headers: Headers::new(),
         }
@@ -77,6 +79,7 @@ impl Draft {
             conflict: self.conflict.unwrap_or_default(),
             reuse: self.reuse,
             run_timeout: self.run_timeout,
+            task_timeout: self.task_timeout,
             parent: None,
             headers: self.headers,
         };
@@ -143,6 +146,14 @@ impl<T, E, H> Start<T, E, H> {
     /// How long the run may take.
     pub fn run_timeout(mut self, limit: Duration) -> Self {
         self.draft.run_timeout = Some(limit);
+        self
+    }
+
+    /// On a cluster: after how long a worker that says nothing counts as dead, and its workflow
+    /// task goes to another one; 10 s unless told otherwise. Embedded, an application that starts
+    /// again goes on at once, and this has no meaning.
+    pub fn task_timeout(mut self, limit: Duration) -> Self {
+        self.draft.task_timeout = Some(limit);
         self
     }
 
@@ -254,6 +265,14 @@ impl<T, E> Run<T, E> {
     /// How long the run may take.
     pub fn run_timeout(mut self, limit: Duration) -> Self {
         self.draft.run_timeout = Some(limit);
+        self
+    }
+
+    /// On a cluster: after how long a worker that says nothing counts as dead, and its workflow
+    /// task goes to another one; 10 s unless told otherwise. Embedded, an application that starts
+    /// again goes on at once, and this has no meaning.
+    pub fn task_timeout(mut self, limit: Duration) -> Self {
+        self.draft.task_timeout = Some(limit);
         self
     }
 

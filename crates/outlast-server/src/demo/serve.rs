@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outlast::{App, CallError, ListFilter, ShutdownSignal, Status, Summary};
+use outlast::{App, CallError, ListFilter, Severity, ShutdownSignal, Status, Summary, WorkerEvent};
 use tokio::task::JoinSet;
 
 use super::order::{Order, charge, order, put_back, refund, reserve, ship};
@@ -60,12 +60,20 @@ async fn open(store: &Store, shop: &Shop) -> Result<App, Stop> {
         .activity(refund)
         .activity(ship)
         .report(quiet)
+        .on_event(Severity::Info, tell_backend)
         .start()
         .await?)
 }
 
 /// The demo fails attempts on purpose; its own lines tell how many.
 fn quiet(_: &str) {}
+
+/// Whether there is anybody who keeps the orders is worth a line.
+fn tell_backend(event: &WorkerEvent) {
+    if let WorkerEvent::BackendUnavailable { .. } | WorkerEvent::BackendBack { .. } = event {
+        out::line(&event.to_string());
+    }
+}
 
 /// Says what is there already and waits for what is open. Returns the next free number.
 async fn carry_on(

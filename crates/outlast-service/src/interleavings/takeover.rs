@@ -123,6 +123,7 @@ fn start(service: &Service) -> Answer<RunOutcome> {
         conflict: ConflictPolicy::Fail,
         reuse: ReusePolicy::AllowDuplicate,
         run_timeout: None,
+        task_timeout: None,
         parent: None,
         headers: Headers::new(),
     };

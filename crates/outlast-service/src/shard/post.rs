@@ -204,6 +204,7 @@ fn start_request(child: ChildRequest) -> StartRequest {
         conflict: ConflictPolicy::Fail,
         reuse: child.reuse,
         run_timeout: child.run_timeout,
+        task_timeout: None,
         parent: Some(Box::new(child.parent)),
         headers: child.headers,
     }

@@ -1,5 +1,7 @@
 //! How runs end, and what they did: reads of a run's history.
 
+use std::time::Duration;
+
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{Event, Refusal, WorkflowId};
 use temporalio_client::grpc::WorkflowService;
@@ -12,6 +14,9 @@ use crate::proto::history::history_event::Attributes;
 use crate::proto::history::{History, HistoryEvent};
 use crate::proto::service::GetWorkflowExecutionHistoryRequest;
 use crate::refusal;
+
+/// The pause before a cluster that did not answer is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 impl Client {
     /// Waits for the end of a run and of those that continue it.
@@ -30,17 +35,26 @@ impl Client {
         }
     }
 
-    /// The cluster answers empty after a while: it is asked again, for as long as it takes.
+    /// The cluster answers empty after a while, or not at all for a time: it is asked again, for
+    /// as long as it takes.
     async fn close_event(&self, run: &RunRef) -> Result<HistoryEvent, Refusal> {
         let mut page = Vec::new();
         loop {
             let request = GetWorkflowExecutionHistoryRequest {
                 wait_new_event: true,
                 history_event_filter_type: enums::HistoryEventFilterType::CloseEvent.into(),
-                next_page_token: page,
+                next_page_token: page.clone(),
                 ..self.history_request(run)
             };
-            let (mut events, next) = self.page(run, request).await?;
+            let (mut events, next) = match self.page(run, request).await {
+                Ok(answer) => answer,
+                // Reading twice does no harm.
+                Err(Refusal::Unavailable { .. } | Refusal::Indeterminate { .. }) => {
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
+                }
+                Err(refusal) => return Err(refusal),
+            };
             if let Some(close) = events.pop() {
                 return Ok(close);
             }

@@ -77,7 +77,7 @@ fn about_slots(s: &Settings) -> [Rule; 6] {
     ]
 }
 
-fn about_time(s: &Settings) -> [Rule; 7] {
+fn about_time(s: &Settings) -> [Rule; 8] {
     let shutdown = s.shutdown_grace + s.shutdown_cancel + s.shutdown_evictions;
     [
         (
@@ -91,6 +91,12 @@ fn about_time(s: &Settings) -> [Rule; 7] {
             "worker.deadlock_timeout",
             "a slice would fail before it is slow",
             "make it longer than worker.fast_slice, or 0 to turn it off",
+        ),
+        (
+            s.sticky_timeout.is_zero(),
+            "worker.sticky_timeout",
+            "no worker would ever get a task of a run that it has in memory",
+            "give it some time, as 5s; worker.cached_runs = 0 keeps no runs",
         ),
         (
             s.heartbeat_share <= 0.0,
@@ -167,6 +173,10 @@ mod tests {
         assert_eq!(
             broken(|s| s.deadlock_timeout = Duration::ZERO),
             Vec::<&str>::new()
+        );
+        assert_eq!(
+            broken(|s| s.sticky_timeout = Duration::ZERO),
+            ["worker.sticky_timeout"]
         );
         assert_eq!(
             broken(|s| s.heartbeat_share = 0.0),

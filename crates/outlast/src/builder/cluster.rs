@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use outlast_model::task::SlotKind;
 use outlast_model::{QueueName, RunId};
 use outlast_service::service::random;
 use outlast_temporal::{Address, Client, Cluster, Patience, Queues as Connector};
@@ -11,7 +13,7 @@ use outlast_worker::handle::QueueOptions;
 use outlast_worker::owner::{Owner, OwnerSettings};
 use outlast_worker::polled::{AttemptHost, PolledPort};
 use outlast_worker::queue::Queues;
-use outlast_worker::{Bus, QueueSpec, Settings, Worker};
+use outlast_worker::{Bus, QueueSpec, Settings, Worker, WorkerEvent};
 use tokio::runtime::Handle as Runtime;
 
 use super::{Builder, DEFAULT_QUEUE, default_shards, specs};
@@ -25,20 +27,18 @@ impl<L: 'static> Builder<L> {
     pub(super) async fn join(self, url: &str, runtime: Runtime) -> Result<App> {
         let address = Address::parse(url, &|name| std::env::var(name).ok())
             .map_err(|error| Error::msg(format!("OL-4005: {error}")))?;
-        let patience = Patience {
-            report: self.report.clone(),
-            ..Patience::default()
-        };
         self.tell_warnings();
-        let cluster = Cluster::connect(&address, &patience).await;
-        let cluster = cluster.map_err(Error::msg)?;
+        let mut settings = self.settings;
+        self.config.apply(&mut settings);
+        let specs = specs(self.queues, &self.everywhere, &settings, &self.config)?;
+        specs
+            .iter()
+            .try_for_each(|(name, spec)| check(name, spec))?;
+        let cluster = reach(&address, settings.connect_timeout, &self.bus).await?;
         let queue = QueueName::new(address.queue.as_deref().unwrap_or(DEFAULT_QUEUE));
         let clock = self.clock;
         let ids = Arc::new(move || RunId::v7(clock.now().0 / 1_000, random()));
         let client = Arc::new(Client::new(cluster.clone()));
-        let mut settings = self.settings;
-        self.config.apply(&mut settings);
-        let specs = specs(self.queues, &self.everywhere, &settings, &self.config)?;
         let serving = Serving {
             runtime,
             lanes: self.shards.unwrap_or_else(default_shards),
@@ -50,6 +50,7 @@ impl<L: 'static> Builder<L> {
             return Ok(App::new(client, ids, queue, None));
         };
         let running = Arc::new(Running::new(None, worker).with_others(workers));
+        running.stop_when_unfit();
         Ok(App::new(client, ids, queue, Some(running)))
     }
 }
@@ -104,8 +105,47 @@ impl Serving {
     }
 }
 
+/// Connects. Every try that failed is an event, and so is its end.
+async fn reach(address: &Address, limit: Duration, bus: &Bus) -> Result<Cluster> {
+    let begun = tokio::time::Instant::now();
+    let backend = format!("the cluster at {}", address.host);
+    let (teller, name) = (bus.clone(), backend.clone());
+    let patience = Patience {
+        limit,
+        report: Arc::new(move |error, retry_in| {
+            teller.emit(WorkerEvent::BackendUnavailable {
+                backend: name.clone(),
+                error: error.to_owned(),
+                retry_in,
+            });
+        }),
+    };
+    let cluster = Cluster::connect(address, &patience).await;
+    let cluster = cluster.map_err(Error::msg)?;
+    if bus.standing().away.contains_key(&backend) {
+        let away = begun.elapsed();
+        bus.emit(WorkerEvent::BackendBack { backend, away });
+    }
+    Ok(cluster)
+}
+
+/// The SDK core counts slices before they come here.
+fn check(queue: &QueueName, spec: &QueueSpec) -> Result<()> {
+    if spec.suppliers.contains_key(&SlotKind::Workflow) {
+        return Err(Error::msg(format!(
+            "OL-4004: queue {queue} has a supplier of workflow slots, which a cluster cannot ask: \
+             set worker.workflow_slots instead; suppliers of other slots are asked"
+        )));
+    }
+    Ok(())
+}
+
 fn options(queue: QueueName, settings: &Settings) -> QueueOptions {
     QueueOptions {
+        workflow_pollers: settings.workflow_pollers,
+        activity_pollers: settings.activity_pollers,
+        sticky_timeout: settings.sticky_timeout,
+        one_completion_at_a_time: settings.one_completion_at_a_time,
         cached_runs: settings.cached_runs,
         slice_slots: settings.workflow_slots,
         activity_slots: settings.activity_slots,

@@ -21,7 +21,7 @@ impl App {
         metrics.health(&self.health());
         if let Some(running) = self.running() {
             metrics.worker(&running.worker);
-            metrics.state(&running.worker.state());
+            metrics.state(&running.state());
             if let Some(service) = &running.service {
                 metrics.service(service);
             }

@@ -48,7 +48,8 @@ fn what_a_caller_says_is_in_the_request() {
         .queue("gpu");
     let start = start
         .conflict(ConflictPolicy::TerminateExisting)
-        .run_timeout(1.hours());
+        .run_timeout(1.hours())
+        .task_timeout(1.secs());
     block_on(start.reuse(ReusePolicy::RejectDuplicate).into_future()).expect("starts");
     let request = script.request();
     assert_eq!(request.input, payload(21));
@@ -57,6 +58,7 @@ fn what_a_caller_says_is_in_the_request() {
         (request.queue.as_str(), request.run_timeout),
         ("gpu", Some(1.hours()))
     );
+    assert_eq!(request.task_timeout, Some(1.secs()));
     assert_eq!(request.conflict, ConflictPolicy::TerminateExisting);
     assert_eq!(request.reuse, ReusePolicy::RejectDuplicate);
 }

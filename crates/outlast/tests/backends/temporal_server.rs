@@ -10,6 +10,7 @@ use outlast::prelude::*;
 use tokio::runtime::Runtime;
 
 use super::bench::{Bench, everything};
+use super::support::cluster;
 
 /// A scenario that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,16 +21,11 @@ struct Shared {
 }
 
 /// What a scenario says on the server that the environment names; nothing without one.
-#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
 pub(crate) fn run<F>(scenario: &str, run: impl FnOnce(Bench) -> F) -> Option<Vec<String>>
 where
     F: Future<Output = Vec<String>>,
 {
-    let Ok(address) = std::env::var("OUTLAST_TEST_TEMPORAL") else {
-        println!("skipped: OUTLAST_TEST_TEMPORAL names no server");
-        return None;
-    };
-    let shared = shared(&address);
+    let shared = shared(&cluster::server()?);
     let bench = Bench::new(shared.app.clone(), scenario, false);
     let said = async { tokio::time::timeout(PATIENCE, run(bench)).await };
     let said = shared.runtime.block_on(said);

@@ -158,6 +158,7 @@ impl Bench {
             conflict: ConflictPolicy::Fail,
             reuse: ReusePolicy::AllowDuplicate,
             run_timeout: None,
+            task_timeout: None,
             parent: None,
             headers: Headers::new(),
         };

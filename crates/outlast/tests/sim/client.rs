@@ -131,6 +131,7 @@ impl Simulation {
             run_timeout: rng
                 .chance(15)
                 .then(|| Duration::from_secs(rng.range(10, 4_000))),
+            task_timeout: None,
             headers: Headers::new(),
         };
         self.trace(&format!("start {workflow_id}: {plan:?}"));

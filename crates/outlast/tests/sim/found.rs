@@ -220,6 +220,7 @@ pub(crate) fn request(id: &str, body: Vec<Node>) -> StartRequest {
         conflict: ConflictPolicy::Fail,
         reuse: ReusePolicy::AllowDuplicate,
         run_timeout: None,
+        task_timeout: None,
         parent: None,
         headers: Headers::new(),
     }

@@ -2,6 +2,8 @@
 //! check that every history goes through.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod cluster;
+
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
