@@ -11,6 +11,10 @@ use crate::step::{Action, Knob, Skip, Step, cargo};
 const EMBEDDED: &str = "outlast/anyhow,outlast/metrics,outlast/tracing,outlast/config,\
     outlast/planted,outlast-model/simd,outlast-service/conformance";
 
+/// A snapshot that differs fails; nothing is written beside it. Tests panic by the hundred on
+/// purpose, and a backtrace of a debug build takes a second: for one, run its test alone.
+const TESTING: &[Knob<'static>] = &[Knob("INSTA_UPDATE", "no"), Knob("RUST_BACKTRACE", "0")];
+
 /// Every change must pass these.
 pub(crate) const TEST: &[Step<'static>] = &[
     Step {
@@ -100,8 +104,7 @@ pub(crate) const TEST: &[Step<'static>] = &[
             "--features",
             EMBEDDED,
         ]),
-        // A snapshot that differs fails; nothing is written beside it.
-        env: &[Knob("INSTA_UPDATE", "no")],
+        env: TESTING,
     },
     Step {
         name: "temporal",
@@ -123,7 +126,7 @@ pub(crate) const TEST: &[Step<'static>] = &[
             "--test",
             "languages",
         ]),
-        env: &[Knob("INSTA_UPDATE", "no")],
+        env: TESTING,
     },
 ];
 

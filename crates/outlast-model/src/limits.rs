@@ -51,6 +51,8 @@ pub const FAST_SLICE: Duration = Duration::from_millis(50);
 pub const POLL_WARN: Duration = Duration::from_secs(1);
 /// One poll of user code longer than this fails its task (setting `deadlock_timeout`).
 pub const POLL_FAIL: Duration = Duration::from_secs(2);
+/// The same in a test environment, unless the test sets it: machines that run tests are busy.
+pub const POLL_FAIL_IN_TESTS: Duration = Duration::from_secs(30);
 /// The start-to-close timeout of an activity that names none.
 pub const START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(600);
 /// Commits since the last snapshot after which a new one is written.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_model::id::DEFAULT_QUEUE;
-use outlast_model::{ActivityType, QueueName, RunId, WorkflowType};
+use outlast_model::{ActivityType, QueueName, RunId, WorkflowType, limits};
 use outlast_service::clock::{Clock, SystemClock};
 use outlast_service::outlet::{Capabilities, Served, SliceLimit};
 use outlast_service::service::{Service, Setup, random};
@@ -238,9 +238,13 @@ impl<L: 'static> Builder<L> {
         self
     }
 
-    /// Its end does not wait for attempts to finish: for tests.
-    pub(crate) fn in_a_hurry(mut self) -> Self {
+    /// Its end does not wait for attempts to finish, and slow code is given time, if the test has
+    /// not said how much.
+    pub(crate) fn for_tests(mut self, is_patient: bool) -> Self {
         self.settings.shutdown_grace = Duration::ZERO;
+        if is_patient && self.settings.deadlock_timeout == limits::POLL_FAIL {
+            self.settings.deadlock_timeout = limits::POLL_FAIL_IN_TESTS;
+        }
         self
     }
 

@@ -191,7 +191,8 @@ impl<L: 'static> TestEnv<L> {
     }
 
     /// Starts it. A test in which code was stuck, or ignored that it should stop, fails when the
-    /// application ends, unless it [said so](Self::expect_stuck_code).
+    /// application ends, unless it [said so](Self::expect_stuck_code). Code counts as stuck later
+    /// than elsewhere, unless the settings say when: machines that run tests are busy.
     ///
     /// # Panics
     /// When it cannot start: two registrations of one name.
@@ -200,7 +201,8 @@ impl<L: 'static> TestEnv<L> {
         let watched = self.builder.on_event(Severity::Warning, move |event| {
             seen.see(event);
         });
-        match watched.in_a_hurry().start().await {
+        let is_patient = self.witness.is_looking();
+        match watched.for_tests(is_patient).start().await {
             Ok(app) => app.witnessed(self.witness),
             Err(error) => panic!("the application does not start: {error}"),
         }

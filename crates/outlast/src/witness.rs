@@ -25,6 +25,11 @@ impl Witness {
         *self.lock() = None;
     }
 
+    /// Whether stuck code would fail the test.
+    pub(crate) fn is_looking(&self) -> bool {
+        self.lock().is_some()
+    }
+
     /// A poll that is merely slow, as on a busy machine, is nothing to fail for.
     pub(crate) fn see(&self, event: &WorkerEvent) {
         let is_slow = matches!(event, WorkerEvent::DeadlockWarning(_));
