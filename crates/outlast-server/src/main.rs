@@ -22,6 +22,11 @@ use clap::{Parser, Subcommand};
 
 use stop::Stop;
 
+/// What one thread makes another frees, attempt by attempt. glibc takes a lock for that, and threads
+/// sleep in line for it: see decision 16.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Durable execution for Rust: workflows that outlast the process.
 #[derive(Debug, Parser)]
 #[command(name = "outlast", version, propagate_version = true)]

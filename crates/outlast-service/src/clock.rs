@@ -5,7 +5,7 @@
 //! microseconds, and never while a test is between two of its own calls.
 
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use outlast_model::{Timestamp, limits};
 
@@ -38,6 +38,12 @@ pub trait Clock: Send + Sync {
 
     /// How long to sleep.
     fn lull(&self, lull: Lull) -> Sleep;
+}
+
+/// Now, for measuring how long something takes.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub(crate) fn instant() -> Instant {
+    Instant::now()
 }
 
 /// The clock of the machine.

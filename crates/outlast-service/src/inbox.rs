@@ -2,22 +2,28 @@
 //! and sleeps when there is none.
 
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use outlast_model::planted::{Bug, is_planted};
 
-use crate::clock::Sleep;
+use crate::clock::{self, Sleep};
 use crate::mail::Mail;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
+use crate::vigil::{Expects, Vigil};
 
 /// Mail for one shard.
 #[derive(Debug, Default)]
 pub struct Inbox {
     state: Mutex<State>,
     bell: Condvar,
+    /// How often mail was put in or somebody wanted the engine thread to look. Changed under the
+    /// lock; without it, it is a hint to whoever watches. A count and not a flag: while a shard is
+    /// taken over two threads listen, and one must not take the other's bell away.
+    rung: AtomicU64,
 }
 
-/// How often the bell had rung when a thread last looked.
+/// How often the bell had rung when a thread last took mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard(u64);
 
@@ -27,10 +33,7 @@ struct State {
     /// Waking somebody who does not sleep would cost a system call for nothing. More than one
     /// sleeps while a shard is taken over: the thread that was replaced may not know it yet.
     sleepers: usize,
-    /// How often somebody wanted the engine thread to look, without mail. A count and not a
-    /// flag: while a shard is taken over two threads listen, and one must not take the other's
-    /// bell away.
-    rung: u64,
+    vigil: Vigil,
     /// Only what this process itself has to say is taken.
     is_shut: bool,
     /// Nobody takes mail any more.
@@ -79,15 +82,12 @@ impl Inbox {
     pub fn shut(&self) {
         let mut state = self.lock();
         state.is_shut = true;
-        state.rung += 1;
         self.wake(state);
     }
 
     /// Makes the engine thread look.
     pub fn ring(&self) {
-        let mut state = self.lock();
-        state.rung += 1;
-        self.wake(state);
+        self.wake(self.lock());
     }
 
     /// Takes all mail; `into` is emptied first and its space is kept for the next round.
@@ -95,24 +95,45 @@ impl Inbox {
         into.clear();
         let mut state = self.lock();
         std::mem::swap(&mut state.mail, into);
-        Heard(state.rung)
+        Heard(self.rung.load(Ordering::Relaxed))
     }
 
-    /// Sleeps until there is mail, the bell has rung since this thread took mail, or the time is
-    /// over.
-    pub fn sleep(&self, sleep: Sleep, heard: Heard) {
+    /// Waits until the bell has rung since this thread took mail, or the time is over: watches for
+    /// a moment if that has paid of late, then sleeps.
+    pub fn sleep(&self, sleep: Sleep, heard: Heard, expects: Expects) {
         let limit = match sleep {
             Sleep::No => return,
             Sleep::UntilMail => None,
             Sleep::AtMost(limit) => Some(limit),
         };
         let mut state = self.lock();
-        if !state.mail.is_empty() || state.rung != heard.0 {
+        if self.has_rung_since(heard) {
             return;
         }
-        state.sleepers += 1;
-        state = self.wait(state, limit);
-        state.sleepers -= 1;
+        let begun = clock::instant();
+        if let Some(length) = state.vigil.length(expects, limit) {
+            drop(state);
+            self.watch(heard, begun, length);
+            state = self.lock();
+        }
+        if !self.has_rung_since(heard) {
+            state.sleepers += 1;
+            let rest = limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+            state = self.wait(state, rest);
+            state.sleepers -= 1;
+        }
+        state.vigil.waited(expects, begun.elapsed());
+    }
+
+    fn has_rung_since(&self, heard: Heard) -> bool {
+        self.rung.load(Ordering::Relaxed) != heard.0
+    }
+
+    /// Looks until the bell has rung, awake. What it sees is a hint: the lock has the truth.
+    fn watch(&self, heard: Heard, begun: Instant, length: Duration) {
+        while !self.has_rung_since(heard) && begun.elapsed() < length {
+            std::hint::spin_loop();
+        }
     }
 
     fn wait<'a>(
@@ -132,9 +153,10 @@ impl Inbox {
         }
     }
 
-    /// Wakes all: the one that would be chosen may have been replaced, and takes no mail.
+    /// Rings, and wakes all: the one that would be chosen may have been replaced, and takes no mail.
     fn wake(&self, state: MutexGuard<'_, State>) {
         let sleepers = state.sleepers;
+        self.rung.fetch_add(1, Ordering::Relaxed);
         drop(state);
         if sleepers > 0 {
             self.bell.notify_all();
@@ -155,14 +177,27 @@ mod tests {
         let inbox = &Inbox::default();
         std::thread::scope(|scope| {
             let heard = inbox.take(&mut Vec::new());
-            let replaced = scope.spawn(move || inbox.sleep(Sleep::UntilMail, heard));
-            let driver = scope.spawn(move || inbox.sleep(Sleep::UntilMail, heard));
+            let replaced =
+                scope.spawn(move || inbox.sleep(Sleep::UntilMail, heard, Expects::Calls));
+            let driver = scope.spawn(move || inbox.sleep(Sleep::UntilMail, heard, Expects::Calls));
             while inbox.lock().sleepers < 2 {
                 std::thread::yield_now();
             }
             inbox.put(Mail::Look);
             replaced.join().expect("wakes");
             driver.join().expect("wakes");
+        });
+    }
+
+    #[test]
+    fn mail_ends_a_watch() {
+        let inbox = &Inbox::default();
+        std::thread::scope(|scope| {
+            let heard = inbox.take(&mut Vec::new());
+            let begun = clock::instant();
+            let watcher = scope.spawn(move || inbox.watch(heard, begun, Duration::MAX));
+            inbox.put(Mail::Look);
+            watcher.join().expect("sees it");
         });
     }
 }

@@ -26,5 +26,6 @@ pub mod shard;
 pub mod sqlite;
 pub mod store;
 mod sync;
+pub mod vigil;
 mod waiting;
 mod writer;

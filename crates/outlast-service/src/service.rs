@@ -16,7 +16,7 @@ use outlast_model::post::{Post, PostNo};
 use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
 use outlast_model::{Failure, Payload, limits, record};
 
-use crate::clock::{Clock, Sleep};
+use crate::clock::Clock;
 use crate::inbox::{Heard, Inbox};
 use crate::mail::Mail;
 use crate::meter::{CommitMeter, Levels, ShardMeter};
@@ -25,6 +25,7 @@ use crate::points;
 use crate::shard::{Driver, Numbers, Parts, Shard, Turn};
 use crate::store::{ReadError, RunRow, Store};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard};
+use crate::vigil::Expects;
 use crate::writer::Queue;
 
 /// Hand a batch over when it has so many commits, even if there is more to do.
@@ -217,10 +218,11 @@ impl Service {
                 // Look once more: what we wait for may have happened before we said so.
                 continue;
             }
-            match self.clock.lull(lull) {
-                Sleep::No => {}
-                sleep @ (Sleep::UntilMail | Sleep::AtMost(_)) => cell.inbox.sleep(sleep, heard),
-            }
+            let expects = match lull.attempts_out {
+                0 => Expects::Calls,
+                _ => Expects::Outcomes,
+            };
+            cell.inbox.sleep(self.clock.lull(lull), heard, expects);
         }
     }
 

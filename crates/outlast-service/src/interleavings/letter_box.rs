@@ -9,6 +9,7 @@ use super::{alone, explore, orders_of};
 use crate::clock::Sleep;
 use crate::inbox::Inbox;
 use crate::mail::Mail;
+use crate::vigil::Expects;
 
 /// Two put mail in, one takes until all is there.
 fn mail_is_taken() {
@@ -27,7 +28,7 @@ fn mail_is_taken() {
         let heard = inbox.take(&mut taken);
         count += taken.len();
         if taken.is_empty() {
-            inbox.sleep(Sleep::UntilMail, heard);
+            inbox.sleep(Sleep::UntilMail, heard, Expects::Calls);
         }
     }
     for sender in senders {
@@ -57,7 +58,7 @@ fn whoever_sleeps_hears_the_bell() {
             if flag.load(std::sync::atomic::Ordering::SeqCst) {
                 break;
             }
-            inbox.sleep(Sleep::UntilMail, heard);
+            inbox.sleep(Sleep::UntilMail, heard, Expects::Calls);
         }
         ringer.join().expect("rings");
     });

@@ -1,0 +1,125 @@
+//! Whether a thread with nothing to do watches its letter box for a moment before it sleeps.
+//!
+//! To wake a sleeper costs whoever brings the mail a system call, and the sleeper 20 to 40 us on a
+//! small virtual machine: more than all our code for a step. Where the last waits were short the
+//! next one is likely to be short too, and then watching is quicker and costs less CPU than falling
+//! asleep and being woken. A wait that outlasts the watch ends the habit, so a process that has
+//! little to do sleeps.
+//!
+//! ```text
+//! Sleeps --ENOUGH short waits--> Watches --one long wait--> Sleeps
+//! ```
+//!
+//! Waits for attempts and waits for callers are told apart: whose activities are quick may still be
+//! called seldom. On one core nobody watches, since that would hold up the thread that is awaited.
+
+use std::time::Duration;
+
+/// A watch is no longer than this. A quick attempt is back after 50 us, a caller in a loop after
+/// 90 us.
+const WATCH: Duration = Duration::from_micros(100);
+
+/// Short waits, one after the other, that make a habit.
+const ENOUGH: u8 = 2;
+
+/// Whose mail a thread with nothing to do can expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expects {
+    /// That of attempts it has handed out.
+    Outcomes,
+    /// That of whoever comes.
+    Calls,
+}
+
+/// The habit of one letter box.
+#[derive(Debug)]
+pub(crate) struct Vigil {
+    is_alone: bool,
+    outcomes: u8,
+    calls: u8,
+}
+
+impl Default for Vigil {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism();
+        // What tries interleavings has a time of its own, in which no watch would end.
+        Self::new(cfg!(shuttle) || cores.is_ok_and(|cores| cores.get() < 2))
+    }
+}
+
+impl Vigil {
+    fn new(is_alone: bool) -> Self {
+        Self {
+            is_alone,
+            outcomes: 0,
+            calls: 0,
+        }
+    }
+
+    /// How long to watch before a wait that may take until `limit`, if at all.
+    pub(crate) fn length(&self, expects: Expects, limit: Option<Duration>) -> Option<Duration> {
+        let short = match expects {
+            Expects::Outcomes => self.outcomes,
+            Expects::Calls => self.calls,
+        };
+        let is_habit = short >= ENOUGH && !self.is_alone;
+        is_habit.then(|| limit.map_or(WATCH, |limit| limit.min(WATCH)))
+    }
+
+    /// So long a wait took, watching and sleeping together.
+    pub(crate) fn waited(&mut self, expects: Expects, time: Duration) {
+        let short = match expects {
+            Expects::Outcomes => &mut self.outcomes,
+            Expects::Calls => &mut self.calls,
+        };
+        *short = match time < WATCH {
+            true => ENOUGH.min(*short + 1),
+            false => 0,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Expects::{Calls, Outcomes};
+
+    const SHORT: Duration = Duration::from_micros(30);
+    const LONG: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn short_waits_make_a_habit_and_a_long_one_ends_it() {
+        let mut vigil = Vigil::new(false);
+        let table = [
+            (SHORT, false),
+            (SHORT, true),
+            (SHORT, true),
+            (LONG, false),
+            (SHORT, false),
+            (LONG, false),
+            (SHORT, false),
+            (SHORT, true),
+        ];
+        for (at, (time, watches)) in table.into_iter().enumerate() {
+            vigil.waited(Outcomes, time);
+            assert_eq!(vigil.length(Outcomes, None).is_some(), watches, "row {at}");
+            assert_eq!(vigil.length(Calls, None), None, "row {at}");
+        }
+    }
+
+    #[test]
+    fn a_watch_ends_when_something_is_due() {
+        let mut vigil = Vigil::new(false);
+        vigil.waited(Calls, SHORT);
+        vigil.waited(Calls, SHORT);
+        assert_eq!(vigil.length(Calls, Some(SHORT)), Some(SHORT));
+        assert_eq!(vigil.length(Calls, Some(LONG)), Some(WATCH));
+    }
+
+    #[test]
+    fn on_one_core_nobody_watches() {
+        let mut vigil = Vigil::new(true);
+        (0..3).for_each(|_| vigil.waited(Calls, SHORT));
+        assert_eq!(vigil.length(Calls, None), None);
+    }
+}
