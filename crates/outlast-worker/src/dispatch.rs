@@ -146,28 +146,33 @@ impl Dispatcher {
 
     /// Takes what became durable.
     pub(crate) fn dispatch(self: &Arc<Self>, work: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
-        let mut stops = Vec::new();
-        let mut starts = self.announce(work, &mut stops);
-        for (token, reason) in stops {
-            self.stop(token, reason);
-        }
-        if self.is_draining() && !starts.is_empty() {
-            // At once, on this thread: whoever waits for the last commit hears of it.
-            return self.finish(starts.iter().map(Start::handed_back).collect(), port);
-        }
-        while !starts.is_empty() {
-            let rest = starts.split_off(starts.len().min(CHUNK));
-            self.spawn_chunk(std::mem::replace(&mut starts, rest), port);
+        let mut work = work.into_iter();
+        while work.len() > 0 {
+            // The first ones begin while the others are announced.
+            let mut stops = Vec::new();
+            let starts = self.announce(work.by_ref().take(CHUNK), &mut stops);
+            for (token, reason) in stops {
+                self.stop(token, reason);
+            }
+            if starts.is_empty() {
+                continue;
+            }
+            if self.is_draining() {
+                // At once, on this thread: whoever waits for the last commit hears of it.
+                self.finish(starts.iter().map(Start::handed_back).collect(), port);
+            } else {
+                self.spawn_chunk(starts, port);
+            }
         }
     }
 
     /// From here on these attempts can be told to stop, also while they wait for the runtime.
     fn announce(
         &self,
-        work: Vec<Dispatch>,
+        work: impl Iterator<Item = Dispatch>,
         stops: &mut Vec<(AttemptToken, StopReason)>,
     ) -> Vec<Start> {
-        let mut starts = Vec::with_capacity(work.len());
+        let mut starts = Vec::with_capacity(work.size_hint().0);
         let mut running = self.running();
         let mut known = |token, life: Life| {
             let life = Arc::new(life);
