@@ -85,6 +85,7 @@ pub fn begin(
         first_run_id: None,
         continued_from: None,
         headers: request.headers,
+        priority: request.priority,
     };
     let first = Event {
         id: outlast_model::EventId(1),
@@ -125,6 +126,7 @@ mod tests {
             reuse,
             run_timeout: None,
             task_timeout: None,
+            priority: None,
             parent: None,
             headers: Headers::new(),
         }

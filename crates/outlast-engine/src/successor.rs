@@ -97,6 +97,7 @@ fn begin(
         first_run_id: Some(old.chain()),
         continued_from: Some(old.run_id),
         headers: ended.headers.clone(),
+        priority: old.priority,
     };
     let first = Event {
         id: EventId(1),
@@ -167,6 +168,7 @@ mod tests {
             first_run_id: None,
             continued_from: None,
             headers: Headers::new(),
+            priority: None,
         };
         let first = Event {
             id: EventId(1),

@@ -487,6 +487,7 @@ fn request() -> StartRequest {
         reuse: Default::default(),
         run_timeout: Some(Duration::from_micros(900)),
         task_timeout: None,
+        priority: None,
         parent: None,
         headers: Headers::new(),
     }

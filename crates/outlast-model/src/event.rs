@@ -99,12 +99,16 @@ pub struct Started {
     /// What travels with it.
     #[n(10)]
     pub headers: Headers,
+    /// How urgent it is, and what it calls, if whoever started it said so.
+    #[n(11)]
+    pub priority: Option<Priority>,
 }
 
 impl Started {
-    /// How urgent it is, if somebody said so: handed down from run to child.
+    /// How urgent it is, if somebody said so: whoever started it, or the run whose child it is.
     pub fn priority(&self) -> Option<Priority> {
-        self.parent.as_ref()?.priority
+        let handed_down = self.parent.as_ref().and_then(|parent| parent.priority);
+        self.priority.or(handed_down)
     }
 
     /// The first run of its chain.

@@ -9,6 +9,7 @@ use crate::event::{Parent, UpdateOutcome};
 use crate::failure::Failure;
 use crate::headers::Headers;
 use crate::id::{QueueName, RequestId, RunId, SignalName, WorkflowId, WorkflowType};
+use crate::options::Priority;
 use crate::payload::Payload;
 
 /// A request to start a run. Ids are made by the caller: the rules know no randomness.
@@ -35,6 +36,8 @@ pub struct StartRequest {
     /// After how long a worker that says nothing counts as dead: a cluster hands its workflow
     /// task to another one then. An engine in the worker's own process knows without it.
     pub task_timeout: Option<Duration>,
+    /// How urgent it is, and what it calls; a child's is its parent's business.
+    pub priority: Option<Priority>,
     /// The run that starts it as its child.
     pub parent: Option<Box<Parent>>,
     /// What travels with it.

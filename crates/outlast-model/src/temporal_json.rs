@@ -155,6 +155,7 @@ fn run_started(started: &Started) -> Value {
         "initiator": continued.map(|_| name::CONTINUED_BY_WORKFLOW),
         "originalExecutionRunId": started.run_id.to_string(),
         "firstExecutionRunId": started.chain().to_string(),
+        "priority": started.priority.map(value::priority),
         "attempt": 1,
     })
 }

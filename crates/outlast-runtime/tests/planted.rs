@@ -44,6 +44,7 @@ fn start() -> Instance {
         first_run_id: None,
         continued_from: None,
         headers: Headers::new(),
+        priority: None,
     };
     let mut first = activation(vec![Job::Initialize(Shared::new(started))]);
     first.is_replaying = true;

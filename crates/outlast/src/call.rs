@@ -201,7 +201,7 @@ impl<T, E: IntoFailure> Call<T, E> {
     }
 
     /// How urgent it is among what waits for a slot of its queue: from 1, first, to 5, last. Without
-    /// one it is as urgent as its run, and that is 3 unless it was started as a child with another.
+    /// one it is as urgent as its run, and that is 3 unless it was started with another.
     #[track_caller]
     pub fn priority(mut self, key: u8) -> Self {
         self.operation = self

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartReply, StartRequest};
 use outlast_model::view::RunRef;
-use outlast_model::{Headers, QueueName, Refusal, RequestId, RunId, WorkflowId, WorkflowType};
+use outlast_model::{
+    Headers, Priority, QueueName, Refusal, RequestId, RunId, WorkflowId, WorkflowType,
+};
 
 use crate::call_error::{CallError, ENCODE};
 use crate::client::App;
@@ -32,6 +34,7 @@ pub(crate) struct Draft {
     reuse: ReusePolicy,
     run_timeout: Option<Duration>,
     task_timeout: Option<Duration>,
+    priority: Option<Priority>,
     queue: Option<String>,
     headers: Headers,
 }
@@ -52,6 +55,7 @@ impl Draft {
             reuse: ReusePolicy::default(),
             run_timeout: None,
             task_timeout: None,
+            priority: None,
             queue: None,
             headers: Headers::new(),
         }
@@ -80,6 +84,7 @@ impl Draft {
             reuse: self.reuse,
             run_timeout: self.run_timeout,
             task_timeout: self.task_timeout,
+            priority: self.priority,
             parent: None,
             headers: self.headers,
         };
@@ -154,6 +159,12 @@ impl<T, E, H> Start<T, E, H> {
     /// again goes on at once, and this has no meaning.
     pub fn task_timeout(mut self, limit: Duration) -> Self {
         self.draft.task_timeout = Some(limit);
+        self
+    }
+
+    /// How urgent it is, and all it calls, unless a call says otherwise: from 1, first, to 5, last.
+    pub fn priority(mut self, key: u8) -> Self {
+        self.draft.priority = Some(Priority::new(key));
         self
     }
 
@@ -273,6 +284,12 @@ impl<T, E> Run<T, E> {
     /// again goes on at once, and this has no meaning.
     pub fn task_timeout(mut self, limit: Duration) -> Self {
         self.draft.task_timeout = Some(limit);
+        self
+    }
+
+    /// How urgent it is, and all it calls, unless a call says otherwise: from 1, first, to 5, last.
+    pub fn priority(mut self, key: u8) -> Self {
+        self.draft.priority = Some(Priority::new(key));
         self
     }
 

@@ -132,6 +132,7 @@ impl Bench {
             reuse: ReusePolicy::AllowDuplicate,
             run_timeout: None,
             task_timeout: None,
+            priority: None,
             parent: None,
             headers: Headers::new(),
         };

@@ -94,6 +94,7 @@ fn started() -> BoxedStrategy<Started> {
                 first_run_id: kin.1,
                 continued_from: kin.2,
                 headers,
+                priority: run_timeout.map(|_| Priority::LAST),
             }
         })
         .boxed()

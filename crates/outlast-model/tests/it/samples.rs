@@ -83,6 +83,7 @@ fn start() -> Started {
         first_run_id: None,
         continued_from: None,
         headers: Headers::new(),
+        priority: None,
     }
 }
 

@@ -104,6 +104,7 @@ impl Backend {
             first_run_id: None,
             continued_from: None,
             headers: Headers::new(),
+            priority: None,
         })));
         backend
     }

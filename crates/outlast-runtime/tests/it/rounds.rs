@@ -89,6 +89,7 @@ fn initialize() -> Job {
         first_run_id: None,
         continued_from: None,
         headers: Headers::new(),
+        priority: None,
     }))
 }
 

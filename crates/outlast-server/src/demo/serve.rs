@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use outlast::{App, CallError, ListFilter, Severity, ShutdownSignal, Status, Summary, WorkerEvent};
+use outlast::{
+    App, CallError, Config, ListFilter, Severity, ShutdownSignal, Status, Summary, WorkerEvent,
+};
 use tokio::task::JoinSet;
 
 use super::order::{Order, charge, order, put_back, refund, reserve, ship};
@@ -51,7 +53,10 @@ pub(super) async fn serve(store: &Store, args: &Args) -> Result<(), Stop> {
 }
 
 async fn open(store: &Store, shop: &Shop) -> Result<App, Stop> {
-    let builder = store.open().state(shop.clone()).workflow(order);
+    let builder = store
+        .open()
+        .config(Config::load().map_err(|error| Stop::Usage(error.to_string()))?);
+    let builder = builder.state(shop.clone()).workflow(order);
     let builder = builder
         .activity(reserve)
         .activity(put_back)
@@ -98,7 +103,9 @@ async fn carry_on(
         limit: 100_000,
         ..Default::default()
     };
-    let open = app.list(filter).await?;
+    let mut open = app.list(filter).await?;
+    // A cluster has runs of others as well.
+    open.retain(|run| number(run).is_some());
     if !open.is_empty() {
         let count = open.len();
         out::line(&format!(

@@ -124,6 +124,7 @@ fn start(service: &Service) -> Answer<RunOutcome> {
         reuse: ReusePolicy::AllowDuplicate,
         run_timeout: None,
         task_timeout: None,
+        priority: None,
         parent: None,
         headers: Headers::new(),
     };

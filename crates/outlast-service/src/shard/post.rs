@@ -205,6 +205,7 @@ fn start_request(child: ChildRequest) -> StartRequest {
         reuse: child.reuse,
         run_timeout: child.run_timeout,
         task_timeout: None,
+        priority: None,
         parent: Some(Box::new(child.parent)),
         headers: child.headers,
     }

@@ -39,6 +39,7 @@ impl Client {
             input: payload::argument_list(&request.input),
             workflow_run_timeout: request.run_timeout.map(time::duration),
             workflow_task_timeout: request.task_timeout.map(time::duration),
+            priority: request.priority.map(policy::priority),
             identity: self.identity(),
             request_id: request_id(request),
             header: headers::some(&request.headers),
@@ -63,6 +64,7 @@ impl Client {
             input: payload::argument_list(&request.input),
             workflow_run_timeout: request.run_timeout.map(time::duration),
             workflow_task_timeout: request.task_timeout.map(time::duration),
+            priority: request.priority.map(policy::priority),
             identity: self.identity(),
             // One id for both: the message is what must not arrive twice.
             request_id: given(signal.request_id).as_str().to_owned(),

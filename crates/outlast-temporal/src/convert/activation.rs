@@ -186,6 +186,7 @@ fn started(
         first_run_id: first.filter(|first| *first != run_id),
         continued_from: some_run_id(&start.continued_from_execution_run_id),
         headers: headers::from_wire(start.headers),
+        priority: policy::priority_of(start.priority.as_ref()),
     })
 }
 

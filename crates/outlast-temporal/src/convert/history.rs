@@ -204,6 +204,7 @@ impl Reader {
             first_run_id: first.filter(|first| *first != run_id),
             continued_from: some_run_id(&it.continued_execution_run_id),
             headers: headers::of(it.header),
+            priority: policy::priority_of(it.priority.as_ref()),
         };
         Ok(EventKind::Started(Shared::new(started)))
     }

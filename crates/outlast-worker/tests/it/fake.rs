@@ -162,5 +162,6 @@ fn started(queue: &str, run_id: RunId, workflow_type: &str) -> Started {
         first_run_id: None,
         continued_from: None,
         headers: Headers::default(),
+        priority: None,
     }
 }

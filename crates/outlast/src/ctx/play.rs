@@ -58,6 +58,7 @@ impl Play {
             first_run_id: None,
             continued_from: None,
             headers: Headers::new(),
+            priority: None,
         };
         let mut play = Self {
             program,

@@ -49,7 +49,8 @@ fn what_a_caller_says_is_in_the_request() {
     let start = start
         .conflict(ConflictPolicy::TerminateExisting)
         .run_timeout(1.hours())
-        .task_timeout(1.secs());
+        .task_timeout(1.secs())
+        .priority(2);
     block_on(start.reuse(ReusePolicy::RejectDuplicate).into_future()).expect("starts");
     let request = script.request();
     assert_eq!(request.input, payload(21));
@@ -59,6 +60,7 @@ fn what_a_caller_says_is_in_the_request() {
         ("gpu", Some(1.hours()))
     );
     assert_eq!(request.task_timeout, Some(1.secs()));
+    assert_eq!(request.priority.map(|priority| priority.key()), Some(2));
     assert_eq!(request.conflict, ConflictPolicy::TerminateExisting);
     assert_eq!(request.reuse, ReusePolicy::RejectDuplicate);
 }

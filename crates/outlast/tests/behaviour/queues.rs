@@ -188,6 +188,45 @@ fn the_urgent_get_the_slot_first_and_children_hand_it_down() {
     });
 }
 
+#[workflow]
+async fn hogging(ctx: Ctx) -> Result<()> {
+    let hog = ctx.run(hog, ());
+    ctx.sleep(1.mins()).await?;
+    drop(hog);
+    Ok(())
+}
+
+#[test]
+fn a_start_says_how_urgent_a_run_is_and_what_it_calls() {
+    drive(async {
+        let order = Arc::new(Mutex::new(Vec::<String>::new()));
+        let env = TestEnv::new().state(order.clone());
+        let env = env.activity(note).activity(hog).workflow(hogging);
+        let env = env.workflow(noting).queue("default", |q| q.slots(1));
+        let clock = env.clock();
+        let app = env.start().await;
+        let hog = app.start(hogging, ()).await.expect("it starts");
+        while app.worker_state().is_none_or(|state| state.attempts == 0) {
+            tokio::task::yield_now().await;
+        }
+        let mut runs = Vec::new();
+        for (name, key) in [("late", 5), ("usual", 3), ("soon", 1)] {
+            let start = app.start(noting, name.to_owned()).priority(key);
+            let run = start.await.expect("it starts");
+            until(&run, |d| !d.waiting.is_empty()).await;
+            runs.push(run);
+        }
+        clock.advance(&app, 1.mins());
+        hog.result().await.expect("it ends");
+        for run in &runs {
+            run.result().await.expect("it ends");
+            sound(run, noting).await;
+        }
+        let order = order.lock().expect("nobody panics with it").clone();
+        assert_eq!(order, ["soon", "usual", "late"]);
+    });
+}
+
 async fn refusal(builder: outlast::Builder) -> String {
     let started = builder.start().await.map(|_| ());
     started.expect_err("it does not start").to_string()

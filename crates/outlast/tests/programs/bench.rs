@@ -159,6 +159,7 @@ impl Bench {
             reuse: ReusePolicy::AllowDuplicate,
             run_timeout: None,
             task_timeout: None,
+            priority: None,
             parent: None,
             headers: Headers::new(),
         };

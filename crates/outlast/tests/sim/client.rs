@@ -132,6 +132,7 @@ impl Simulation {
                 .chance(15)
                 .then(|| Duration::from_secs(rng.range(10, 4_000))),
             task_timeout: None,
+            priority: None,
             headers: Headers::new(),
         };
         self.trace(&format!("start {workflow_id}: {plan:?}"));

@@ -221,6 +221,7 @@ pub(crate) fn request(id: &str, body: Vec<Node>) -> StartRequest {
         reuse: ReusePolicy::AllowDuplicate,
         run_timeout: None,
         task_timeout: None,
+        priority: None,
         parent: None,
         headers: Headers::new(),
     }

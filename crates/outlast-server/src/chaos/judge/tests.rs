@@ -105,6 +105,7 @@ fn started() -> EventKind {
         first_run_id: None,
         continued_from: None,
         headers: Headers::new(),
+        priority: None,
     }))
 }
 

@@ -20,6 +20,7 @@ fn first(run_id: RunId) -> PolledWork {
         first_run_id: None,
         continued_from: None,
         headers: Headers::default(),
+        priority: None,
     }))]))
 }
 
