@@ -19,6 +19,7 @@ use super::ledger::{Call, Said};
 use super::plan::{Plan, Variety};
 use super::process::{FLOW, QUEUE};
 use super::program::{SIGNALS, encoded, external_name, promise_id};
+use super::world::Running;
 
 /// What clients remember.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub struct Clients {
     signals: Vec<Sent>,
     /// Updates: to whom, under which name, with which value.
     updates: Vec<(WorkflowId, &'static str, u64)>,
+    /// Attempts whose tokens are out.
+    pub outside: Vec<Running>,
     counter: u64,
 }
 
@@ -82,7 +85,7 @@ impl Simulation {
         }
     }
 
-    fn accept(&mut self, mail: Mail) {
+    pub fn accept(&mut self, mail: Mail) {
         let now = self.now;
         self.process.shard.accept(mail, now, &self.process.store);
     }

@@ -149,7 +149,7 @@ impl Simulation {
     }
 
     fn act(&mut self) {
-        match self.rng.below(130) {
+        match self.rng.below(136) {
             0..=7 => self.start(),
             8..=15 => self.signal(),
             16..=17 => self.cancel(),
@@ -175,6 +175,8 @@ impl Simulation {
             114..=121 => self.update(),
             122..=125 => self.query(),
             126..=127 => self.settle_promise(),
+            130..=133 => self.answer_outside(),
+            134..=135 => self.report_outside(),
             _ => self.drain_turns(),
         }
     }
@@ -221,6 +223,9 @@ impl Simulation {
             return;
         }
         let chosen = running[self.rng.index(running.len())];
+        if self.leaves(&chosen) {
+            return self.leave(chosen);
+        }
         let result = self.result(&chosen);
         self.end_attempt(chosen, result);
     }
@@ -312,7 +317,7 @@ impl Simulation {
             if self.is_all_over() {
                 return Ok(());
             }
-            if self.all_attempts_end() {
+            if self.all_attempts_end() | self.all_outside_answer() {
                 continue;
             }
             match self.process.due() {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlast_model::id::{RequestId, WorkflowId};
 use outlast_model::start::{StartReply, UpdateReply};
+use outlast_model::task::{OpenAttempt, StopReason};
 use outlast_model::view::RunOutcome;
 use outlast_model::{Event, EventKind, Fact, Payload, Record, Refusal, RunId};
 use outlast_service::mail::Reply;
@@ -14,6 +15,7 @@ use outlast_service::store::{RunRow, Store};
 use super::answer::{has_never_run, may_be_deadly, settlement_of};
 use super::disk::Disk;
 use super::marker::Markers;
+use super::outside::Word;
 
 /// What a client asked for.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub enum Call {
     /// Of the diary, or of something nobody knows.
     Query(bool),
     Settle(u8, u64),
+    /// For an attempt, by its token.
+    Outside(OpenAttempt, Word),
     Cancel,
     Terminate,
     Retry,
@@ -41,6 +45,7 @@ pub enum Said {
     Described,
     Updated(UpdateReply),
     Answered(Payload),
+    Reported(Option<StopReason>),
 }
 
 /// One request under way.
@@ -69,6 +74,8 @@ pub struct Ledger {
     pub accepted: BTreeSet<(WorkflowId, u64)>,
     /// Promises that were acknowledged as settled.
     pub settled: BTreeSet<(WorkflowId, u8, u64)>,
+    /// Attempts whose answer from outside was acknowledged.
+    pub answered: Vec<OpenAttempt>,
     /// Outcomes that were told.
     pub told: Vec<(WorkflowId, RunOutcome)>,
     /// Whether the store failed in the life of this process.
@@ -195,6 +202,13 @@ impl Ledger {
                 self.signaled.insert((id.clone(), *value));
                 is_in_some_run(disk, id, |record| signal_of(record) == Some(*value))
             }
+            (Call::Outside(of, word @ Word::Answer(_)), Said::Done) => {
+                self.heard_outside(*of, word, disk)
+            }
+            (Call::Outside(of, word @ Word::Report(_)), Said::Reported(stop)) => {
+                self.judge_stop(*of, stop, disk);
+                self.heard_outside(*of, word, disk)
+            }
             (Call::Cancel, Said::Done) => is_in_some_run(disk, id, is_cancel),
             (Call::Terminate, Said::Done) => {
                 is_in_some_run(disk, id, |record| closing_kind(record).is_some())
@@ -259,6 +273,7 @@ impl Ledger {
                 }
                 self.may_be_closed(open, *run_id, disk)
             }
+            Refusal::AttemptEnded { .. } => self.may_be_over(&open.call, disk),
             Refusal::AlreadyResolved { .. } => {
                 self.markers.hit("promise.settled-before");
                 self.was_settled_before(open, disk)

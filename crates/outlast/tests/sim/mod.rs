@@ -21,6 +21,7 @@ pub mod ledger;
 pub mod life;
 pub mod marker;
 pub mod normal;
+pub mod outside;
 pub mod plan;
 pub mod post;
 pub mod process;
