@@ -89,3 +89,28 @@ fn lost(error: JoinError) -> Failure {
 pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> Failure {
     Failure::panic(panic::text(payload))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use StopReason::{Cancelled, NotFound, Paused, Reset, Shutdown, TimedOut};
+
+    #[test]
+    fn who_stops_for_an_operator_or_for_the_end_of_its_worker_begins_again_under_its_number() {
+        let outcome = |reason, result: AttemptResult| {
+            let stop = Stop::default();
+            stop.fire(reason);
+            as_asked(result, &stop)
+        };
+        let stopped = AttemptResult::Canceled(None);
+        for reason in [Shutdown, Paused, Reset] {
+            assert_eq!(outcome(reason, stopped.clone()), AttemptResult::HandedBack);
+        }
+        for reason in [Cancelled, TimedOut, NotFound] {
+            assert_eq!(outcome(reason, stopped.clone()), stopped);
+        }
+        // Whoever ended in its own way has ended.
+        let failed = AttemptResult::Failed(Failure::panic("on its own"));
+        assert_eq!(outcome(Paused, failed.clone()), failed);
+    }
+}

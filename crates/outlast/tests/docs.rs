@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The rows of the papers about the runtime and the worker.
 const ROWS: [(&str, std::ops::RangeInclusive<u32>); 4] = [
-    ("000", 1..=12),
+    ("000", 1..=32),
     ("001", 1..=20),
     ("002", 1..=25),
     ("004", 1..=20),

@@ -139,6 +139,7 @@ fn a_failure_from_outside_is_tried_again_and_the_old_token_is_worth_nothing() {
         clock.advance(&app, 1.secs());
         let second = app.activity(desk.token(&run, 1).await);
         assert_eq!(code(first.complete(1).await), "OL-1011");
+        assert_eq!(code(first.heartbeat(1).await), "OL-1011");
         second.fail("again").await.expect("it counts");
         let text = failure(run.result().await);
         assert!(text.contains("again"), "{text}");

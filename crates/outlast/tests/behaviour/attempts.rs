@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlast::prelude::*;
 use outlast::{CancelMode, StopReason};
 
-use super::support::{drive, sound};
+use super::support::{cached, drive, sound};
 
 /// Counts those that are there.
 #[derive(Clone, Default)]
@@ -208,5 +208,78 @@ fn the_newest_report_reaches_the_attempt_after_a_failure_on_disk() {
         let env = TestEnv::on(Arc::new(store.expect("it opens")));
         let app = env.activity(reports).workflow(reported).start().await;
         assert_eq!(app.run(reported, ()).await.expect("it ends"), 5);
+    });
+}
+
+#[activity]
+async fn reports_and_hangs(ctx: ActivityCtx, State(alive): State<Alive>) -> Result<u64> {
+    if let Some(last) = ctx.last_heartbeat() {
+        return Ok(last);
+    }
+    ctx.heartbeat(7)?;
+    let _present = alive.enter();
+    Err(ctx.cancelled().await.into())
+}
+
+#[workflow]
+async fn impatient(ctx: Ctx, how: String) -> Result<u64> {
+    let call = ctx.run(reports_and_hangs, ());
+    let call = match how.as_str() {
+        "report" => call.heartbeat(10.secs()),
+        _ => call.start_to_close(10.secs()),
+    };
+    Ok(call.await?)
+}
+
+#[test]
+fn what_was_reported_reaches_the_attempt_after_a_time_out() {
+    drive(async {
+        for how in ["report", "end"] {
+            let alive = Alive::default();
+            let env = TestEnv::new().state(alive.clone());
+            let env = env.activity(reports_and_hangs).workflow(impatient);
+            let clock = env.clock();
+            let app = env.start().await;
+            let run = app.start(impatient, how).await.expect("it starts");
+            while alive.0.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+            // Its report may still be on its way, and count from when it is taken.
+            while alive.0.load(Ordering::SeqCst) > 0 {
+                clock.advance(&app, 1.secs());
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(run.result().await.expect("it ends"), 7, "{how}");
+            sound(&run, impatient).await;
+        }
+    });
+}
+
+#[derive(Clone, Default)]
+struct Count(Arc<AtomicUsize>);
+
+#[activity]
+async fn counted(State(count): State<Count>, n: u64) -> Result<u64> {
+    count.0.fetch_add(1, Ordering::SeqCst);
+    Ok(n + 1)
+}
+
+#[workflow]
+async fn counts(ctx: Ctx) -> Result<u64> {
+    let mut n = 0;
+    for _ in 0..5 {
+        n = ctx.run(counted, n).await?;
+    }
+    Ok(n)
+}
+
+#[test]
+fn a_run_that_is_built_again_runs_no_attempt_again() {
+    drive(async {
+        let count = Count::default();
+        let env = TestEnv::new().state(count.clone()).settings(cached(0));
+        let app = env.activity(counted).workflow(counts).start().await;
+        assert_eq!(app.run(counts, ()).await.expect("it ends"), 5);
+        assert_eq!(count.0.load(Ordering::SeqCst), 5);
     });
 }

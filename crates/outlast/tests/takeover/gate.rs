@@ -41,9 +41,14 @@ impl Gate {
         self.bell.notify_all();
     }
 
+    /// How many threads wait.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.lock().waiting
+    }
+
     /// Returns when so many threads wait.
     pub(crate) async fn crowd(&self, threads: u32) {
-        while self.lock().waiting < threads {
+        while self.waiting() < threads {
             tokio::task::yield_now().await;
         }
     }

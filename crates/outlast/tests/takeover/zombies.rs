@@ -152,6 +152,42 @@ mod spinning {
     }
 }
 
+mod step {
+    use super::*;
+
+    static GATE: Gate = Gate::new();
+
+    #[workflow]
+    async fn asks(ctx: Ctx) -> Result<u64> {
+        let step = ctx.step("deaf", || async {
+            GATE.pass();
+            Ok(())
+        });
+        ctx.recv(STOP).await?;
+        step.cancel();
+        assert!(step.await.is_err(), "it is cancelled");
+        Ok(ctx.step("more", || async { Ok(2) }).await?)
+    }
+
+    #[test]
+    fn a_step_that_blocks_its_thread_loses_slot_and_say() {
+        drive(async {
+            let env = TestEnv::new()
+                .expect_stuck_code()
+                .settings(quick())
+                .real_time();
+            let app = env.workflow(asks).start().await;
+            let events = app.events(Severity::Info);
+            let run = app.start(asks, ()).await.expect("it starts");
+            GATE.crowd(1).await;
+            run.send(STOP, ()).await.expect("it is durable");
+            assert_eq!(run.result().await.expect("it ends"), 2);
+            lives_and_ends(&app, events, &GATE, "deaf").await;
+            sound(&run, asks).await;
+        });
+    }
+}
+
 mod limit {
     use super::*;
 
