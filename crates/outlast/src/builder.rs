@@ -253,6 +253,11 @@ impl<L: 'static> Builder<L> {
         self
     }
 
+    /// A workflow with the interceptors around it: for replays.
+    pub(crate) fn around(&self, program: AnyProgram) -> AnyProgram {
+        self.interceptors.around_one(program)
+    }
+
     /// Takes the place of a workflow on every queue: for mocks.
     pub(crate) fn replace_workflow(&mut self, name: &'static str, program: AnyProgram) {
         let workflows = &mut self.everywhere.workflows;

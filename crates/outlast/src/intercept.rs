@@ -29,6 +29,7 @@ use std::sync::Arc;
 use outlast_worker::Registry;
 use outlast_worker::port::ClientPort;
 
+use crate::erase::AnyProgram;
 use crate::state::States;
 
 pub use activity::{ActivityInterceptor, Attempt, AttemptFuture, AttemptNext};
@@ -105,6 +106,11 @@ impl Interceptors {
                 *program = instance::around(program.clone(), self.clone(), attempts.clone());
             }
         }
+    }
+
+    /// Puts them around one workflow, whose attempts run elsewhere.
+    pub(crate) fn around_one(&self, program: AnyProgram) -> AnyProgram {
+        instance::around(program, self.clone(), None)
     }
 
     /// Puts them around what clients ask for.

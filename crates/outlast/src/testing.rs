@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_model::{Event, Timestamp};
-use outlast_runtime::{ReplayChecks, Unwatched};
+use outlast_runtime::{Program, ReplayChecks, Unwatched};
 use outlast_service::clock::{Clock, SystemClock, VirtualClock};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::Store;
@@ -190,6 +190,15 @@ impl<L: 'static> TestEnv<L> {
         TestClock(self.clock.clone())
     }
 
+    /// Replays a history with today's code and the interceptors of this environment.
+    ///
+    /// # Errors
+    /// As [`replay`].
+    pub fn replay<W: WorkflowFn<K>, K>(&self, _workflow: W, history: &[Event]) -> AnyResult<()> {
+        let program = self.builder.around(workflow_program::<W::Meta>());
+        replay_with(&*program, history, ReplayChecks { strict: true })
+    }
+
     /// Starts it. A test in which code was stuck, or ignored that it should stop, fails when the
     /// application ends, unless it [said so](Self::expect_stuck_code). Code counts as stuck later
     /// than elsewhere, unless the settings say when: machines that run tests are busy.
@@ -226,12 +235,14 @@ impl TestClock {
     }
 }
 
-/// Replays a history with today's code.
+/// Replays a history with today's code. Where interceptors ask for things of their own, see
+/// [`TestEnv::replay`].
 ///
 /// # Errors
 /// The first difference between the code and the history, named on both sides.
-pub fn replay<W: WorkflowFn<K>, K>(workflow: W, history: &[Event]) -> AnyResult<()> {
-    replay_with(workflow, history, ReplayChecks { strict: true })
+pub fn replay<W: WorkflowFn<K>, K>(_workflow: W, history: &[Event]) -> AnyResult<()> {
+    let program = workflow_program::<W::Meta>();
+    replay_with(&*program, history, ReplayChecks { strict: true })
 }
 
 /// Replays a history that a Temporal server has recorded. It keeps no cancel modes and words some
@@ -239,18 +250,14 @@ pub fn replay<W: WorkflowFn<K>, K>(workflow: W, history: &[Event]) -> AnyResult<
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_from_cluster<W: WorkflowFn<K>, K>(workflow: W, history: &[Event]) -> AnyResult<()> {
-    replay_with(workflow, history, ReplayChecks { strict: false })
+pub fn replay_from_cluster<W: WorkflowFn<K>, K>(_workflow: W, history: &[Event]) -> AnyResult<()> {
+    let program = workflow_program::<W::Meta>();
+    replay_with(&*program, history, ReplayChecks { strict: false })
 }
 
-fn replay_with<W: WorkflowFn<K>, K>(
-    _workflow: W,
-    history: &[Event],
-    checks: ReplayChecks,
-) -> AnyResult<()> {
-    let program = workflow_program::<W::Meta>();
+fn replay_with(program: &dyn Program, history: &[Event], checks: ReplayChecks) -> AnyResult<()> {
     let nobody: outlast_runtime::ForeignWake = Arc::new(|_| ());
-    match outlast_runtime::replay(history, &*program, &nobody, &Unwatched, checks) {
+    match outlast_runtime::replay(history, program, &nobody, &Unwatched, checks) {
         Ok(_) => Ok(()),
         Err(failure) => Err(Error::msg(failure.failure)),
     }

@@ -8,6 +8,8 @@ mod fan_out_with_limit;
 mod handlers_outlive_main;
 #[path = "../../examples/human_approval.rs"]
 mod human_approval;
+#[path = "../../examples/interceptors.rs"]
+mod interceptors;
 #[path = "../../examples/saga.rs"]
 mod saga;
 #[path = "../../examples/select_with_timeout.rs"]

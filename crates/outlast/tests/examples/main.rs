@@ -37,6 +37,19 @@ fn updates_with_validation() {
 }
 
 #[test]
+fn interceptors() {
+    let lines = [
+        "acme: charge",
+        "acme: ship",
+        "a parcel for acme",
+        "initech: charge",
+        "initech: ship",
+        "a parcel for initech",
+    ];
+    prints("interceptors", &lines);
+}
+
+#[test]
 fn select_with_timeout() {
     let lines = [
         "reminder 1",

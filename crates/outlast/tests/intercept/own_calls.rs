@@ -7,6 +7,7 @@ use std::sync::Arc;
 use outlast::intercept::*;
 use outlast::model::EventKind;
 use outlast::prelude::*;
+use outlast::testing::replay;
 use outlast::{FailureTrace, Payload};
 
 use crate::support::{cached, drive, names};
@@ -77,6 +78,10 @@ fn its_own_calls_are_commands_ahead_of_the_call_and_replay_the_same() {
                 .filter(|name| name.contains("Failed"))
                 .count();
             assert_eq!(failed, 0);
+            let told = replay(sums, &history).expect_err("nobody asks for the audit");
+            assert!(told.to_string().contains("audit"), "{told}");
+            let again = TestEnv::new().interceptor(Audits).replay(sums, &history);
+            again.expect("the same code, with the same around it");
         }
     });
 }

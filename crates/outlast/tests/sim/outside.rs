@@ -166,7 +166,8 @@ impl Ledger {
 
 /// Whether the answer had its effect.
 fn is_recorded(record: &Record, of: OpenAttempt, result: &AttemptResult) -> bool {
-    let has_failed = matches!(fact(record), Some(Fact::AttemptFailed { seq, .. }) if *seq == of.seq);
+    let has_failed =
+        matches!(fact(record), Some(Fact::AttemptFailed { seq, .. }) if *seq == of.seq);
     match (result, kind_of(record)) {
         (
             AttemptResult::Completed(value),
@@ -190,12 +191,13 @@ fn is_outside(disk: &Disk, of: OpenAttempt) -> bool {
     let Ok((run, _)) = disk.load_both(row.no) else {
         return false;
     };
-    run.activity(of.seq).is_some_and(|activity| match activity.state {
-        activity::State::Outside {
-            attempt,
-            incarnation,
-            ..
-        } => (attempt, incarnation) == (of.attempt, of.incarnation),
-        _ => false,
-    })
+    run.activity(of.seq)
+        .is_some_and(|activity| match activity.state {
+            activity::State::Outside {
+                attempt,
+                incarnation,
+                ..
+            } => (attempt, incarnation) == (of.attempt, of.incarnation),
+            _ => false,
+        })
 }
