@@ -10,6 +10,7 @@ pub(crate) mod command;
 pub(crate) mod failure;
 pub(crate) mod headers;
 pub(crate) mod history;
+pub(crate) mod json;
 pub(crate) mod payload;
 pub(crate) mod policy;
 pub(crate) mod time;

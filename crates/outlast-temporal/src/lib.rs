@@ -6,7 +6,8 @@
 //! with its history, and this crate converts.
 //!
 //! Reading order: [`address`] (where a cluster is), [`connect`] (getting in), [`client`] (the
-//! client port), [`queue`] (a queue's handle), `convert` (between their words and ours).
+//! client port), [`queue`] (a queue's handle), [`replay`] (an exported history through the core),
+//! `convert` (between their words and ours).
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the protocol's enums grow; what is not known is refused by name"
@@ -19,9 +20,11 @@ mod convert;
 mod proto;
 pub mod queue;
 mod refusal;
+pub mod replay;
 
 pub use address::Address;
 pub use client::Client;
 pub use connect::{Cluster, ConnectError, Patience};
 pub use convert::Unsupported;
+pub use convert::json::NotHistory;
 pub use queue::Queues;

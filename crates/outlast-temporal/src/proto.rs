@@ -8,6 +8,7 @@ pub(crate) use temporalio_common::protos::temporal::api::errordetails::v1 as err
 pub(crate) use temporalio_common::protos::temporal::api::failure::v1 as failure;
 pub(crate) use temporalio_common::protos::temporal::api::history::v1 as history;
 pub(crate) use temporalio_common::protos::temporal::api::query::v1 as query;
+pub(crate) use temporalio_common::protos::temporal::api::sdk::v1 as sdk;
 pub(crate) use temporalio_common::protos::temporal::api::taskqueue::v1 as taskqueue;
 pub(crate) use temporalio_common::protos::temporal::api::update::v1 as update;
 pub(crate) use temporalio_common::protos::temporal::api::workflow::v1 as workflow;

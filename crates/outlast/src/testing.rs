@@ -3,6 +3,9 @@
 //! Time stands still while a test does something, and jumps to the next due time while it waits
 //! for a result and nothing else can happen: a workflow that sleeps a week takes milliseconds.
 
+#[cfg(feature = "temporal")]
+mod exported;
+
 use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +27,9 @@ use crate::queue::QueueBuilder;
 use crate::state::{ProvidedBy, States};
 use crate::witness::Witness;
 use crate::workflow::{Workflow, WorkflowFn};
+
+#[cfg(feature = "temporal")]
+pub use exported::replay_json;
 
 /// The beginning of virtual time: 2026-01-01T00:00:00Z.
 const BEGINNING: Timestamp = Timestamp(1_767_225_600_000_000);

@@ -4,8 +4,8 @@
 //! Temporal refers to operations by the ids of the events that began them, Outlast by numbers:
 //! those of timers, activities and steps are their ids, those of children and of messages to
 //! others are counted. Events that no workflow code of ours hears of (search attributes, options,
-//! pauses) are left out, and a task that only kept itself alive is joined with the next; so
-//! events are numbered anew, from 1.
+//! pauses) are left out, so events are numbered anew, from 1. A task that only kept itself alive
+//! while a step ran stays a task: the marker counts rounds from the last of them.
 
 mod between;
 mod task;
@@ -34,7 +34,7 @@ pub(crate) fn from_wire(
         workflow_id: workflow_id.clone(),
         ..Reader::default()
     };
-    for event in task::without_heartbeats(history.events) {
+    for event in history.events {
         reader.read(event)?;
     }
     Ok(reader.events)

@@ -4,8 +4,13 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "temporal")]
+use outlast::model::{Event, EventKind, temporal_json};
+use outlast::model::{Event, EventKind, temporal_json};
 use outlast::prelude::*;
 use outlast::testing::replay_from_cluster;
+#[cfg(feature = "temporal")]
+use outlast::testing::replay_json;
 use outlast::{App, Builder, Handle, WorkflowFn};
 
 use super::support::{cached, drive, judge, names};
@@ -31,15 +36,42 @@ impl Bench {
         format!("{}/{id}", self.name)
     }
 
-    /// The history of a run, wherever it was made, is one that the code repeats.
-    pub(crate) async fn sound<T, E, W: WorkflowFn<K>, K>(&self, run: &Handle<T, E>, workflow: W) {
+    /// The history of a run, wherever it was made, is one that the code repeats. What Outlast
+    /// exports is a history to the SDK core too, with Outlast's runtime behind it.
+    pub(crate) async fn sound<T, E, W: WorkflowFn<K> + Copy, K>(
+        &self,
+        run: &Handle<T, E>,
+        workflow: W,
+    ) {
         let history = run.history().await.expect("it has a history");
         if self.is_ours {
             judge(workflow, &history);
-        } else if let Err(difference) = replay_from_cluster(workflow, &history) {
-            panic!("{difference}\n{}", names(&history).join("\n"));
+        }
+        let is_completed = |event: &Event| matches!(event.kind, EventKind::TaskCompleted);
+        if !history.iter().any(is_completed) {
+            return;
+        }
+        let replayed = if self.is_ours {
+            replay_export(workflow, &history)
+        } else {
+            replay_from_cluster(workflow, &history)
+        };
+        if let Err(difference) = replayed {
+            let json = temporal_json::export(&history);
+            panic!("{difference}\n{json}\n{}", names(&history).join("\n"));
         }
     }
+}
+
+#[cfg(feature = "temporal")]
+fn replay_export<W: WorkflowFn<K>, K>(workflow: W, history: &[Event]) -> Result<()> {
+    outlast::testing::replay_json(workflow, &temporal_json::export(history))
+}
+
+/// The core comes with the feature.
+#[cfg(not(feature = "temporal"))]
+fn replay_export<W: WorkflowFn<K>, K>(_: W, _: &[Event]) -> Result<()> {
+    Ok(())
 }
 
 /// Starts a workflow, waits for its end, checks its history, gives its result.

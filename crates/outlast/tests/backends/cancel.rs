@@ -174,5 +174,6 @@ pub(crate) async fn terminated(bench: Bench) -> Vec<String> {
     run.terminate("enough").await.expect("it ends");
     let error = run.result().await.expect_err("it was ended");
     assert!(matches!(error, CallError::Terminated(_)), "{error}");
+    bench.sound(&run, waits).await;
     vec!["terminated".into()]
 }

@@ -44,7 +44,9 @@ pub(crate) async fn unread_signals_go_on(bench: Bench) -> Vec<String> {
         let newest = bench.app.get(months, bench.id("chain"));
         newest.send(PAY, cents).await.expect("it is durable");
     }
-    vec![run.result().await.expect("it ends").to_string()]
+    let said = run.result().await.expect("it ends");
+    bench.sound(&run, months).await;
+    vec![said.to_string()]
 }
 
 #[workflow]
@@ -83,6 +85,7 @@ pub(crate) async fn an_id_again(bench: Bench) -> Vec<String> {
     assert_eq!(same.expect("it attaches").run_id(), first.run_id());
     first.send(GO, "on").await.expect("it is durable");
     first.result().await.expect("it ends");
+    bench.sound(&first, told).await;
     let refused = start().reuse(ReusePolicy::RejectDuplicate).await;
     refused.expect_err("it has ended");
     let anew = start().reuse(ReusePolicy::AllowDuplicate).await;
@@ -95,14 +98,13 @@ pub(crate) async fn an_id_again(bench: Bench) -> Vec<String> {
 pub(crate) async fn attached_by_id(bench: Bench) -> Vec<String> {
     let id = bench.id("id");
     let run = bench.app.start(told, ()).id(id.as_str()).await;
-    run.expect("it starts")
-        .send(GO, "told")
-        .await
-        .expect("sent");
+    let run = run.expect("it starts");
+    run.send(GO, "told").await.expect("it is durable");
     let mut said = Vec::new();
     for _ in 0..2 {
         let attached = bench.app.run(told, ()).id(id.as_str()).await;
         said.push(attached.expect("its result"));
     }
+    bench.sound(&run, told).await;
     said
 }

@@ -227,11 +227,15 @@ pub(crate) async fn settled_from_outside(bench: Bench) -> Vec<String> {
     let good = bench.app.start(publish, ()).id(bench.id("good")).await;
     let promise = bench.app.promise::<String>(&bench.id("good"), "approval");
     promise.resolve("Kari").await.expect("it is durable");
-    said.push(good.expect("it starts").result().await.expect("it ends"));
+    let good = good.expect("it starts");
+    said.push(good.result().await.expect("it ends"));
+    bench.sound(&good, publish).await;
     let bad = bench.app.start(publish, ()).id(bench.id("bad")).await;
     let promise = bench.app.promise::<String>(&bench.id("bad"), "approval");
     promise.reject("no source").await.expect("it is durable");
-    said.push(bad.expect("it starts").result().await.expect("it ends"));
+    let bad = bad.expect("it starts");
+    said.push(bad.result().await.expect("it ends"));
+    bench.sound(&bad, publish).await;
     said
 }
 
@@ -240,8 +244,10 @@ pub(crate) async fn settled_twice(bench: Bench) -> Vec<String> {
     let promise = bench.app.promise::<String>(&bench.id("run"), "approval");
     promise.resolve("Kari").await.expect("it is durable");
     let again = promise.resolve("Ola").await;
-    let said = run.expect("it starts").result().await.expect("it ends");
+    let run = run.expect("it starts");
+    let said = run.result().await.expect("it ends");
     assert_eq!(said, "approved by Kari", "the first one counts");
+    bench.sound(&run, publish).await;
     vec![if again.is_err() { "refused" } else { "ignored" }.into()]
 }
 
@@ -290,5 +296,7 @@ async fn by_name(ctx: Ctx) -> Result<Value> {
 pub(crate) async fn by_name_and_json(bench: Bench) -> Vec<String> {
     let start = bench.app.start_raw("by_name", &json!(null));
     let run = start.id(bench.id("raw")).await.expect("it starts");
-    vec![run.result().await.expect("it ends").to_string()]
+    let said = run.result().await.expect("it ends");
+    bench.sound(&run, by_name).await;
+    vec![said.to_string()]
 }

@@ -164,6 +164,7 @@ pub(crate) async fn a_query_that_nobody_answers(bench: Bench) -> Vec<String> {
     assert!(answer.is_err(), "{answer:?}");
     basket.close().await.expect("it is durable");
     basket.result().await.expect("it ends");
+    bench.sound(&basket, Basket::run).await;
     vec!["refused".into()]
 }
 
@@ -258,6 +259,7 @@ pub(crate) async fn built_in_questions(bench: Bench) -> Vec<String> {
     );
     basket.close().await.expect("it is durable");
     basket.result().await.expect("it ends");
+    bench.sound(&basket, Basket::run).await;
     vec!["stack".into(), format!("state {items}"), "handlers".into()]
 }
 

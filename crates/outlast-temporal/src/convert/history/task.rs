@@ -51,48 +51,6 @@ pub(super) fn timer(event: Attributes) -> Result<EventKind, Unsupported> {
     })
 }
 
-/// Joins tasks that only kept themselves alive while a step ran with the task behind them: the
-/// code saw one.
-pub(super) fn without_heartbeats(events: Vec<wire::HistoryEvent>) -> Vec<wire::HistoryEvent> {
-    let mut kept: Vec<wire::HistoryEvent> = Vec::with_capacity(events.len());
-    let mut events = events.into_iter().peekable();
-    while let Some(event) = events.next() {
-        let is_heartbeat = is_completed(&event) && events.peek().is_some_and(is_scheduled);
-        if is_heartbeat && has_second_start(events.clone()) {
-            // Completed, Scheduled and Started go: the first start and the last end stay.
-            events.by_ref().take(2).for_each(drop);
-        } else {
-            kept.push(event);
-        }
-    }
-    kept
-}
-
-/// Whether what follows is a task that was scheduled and started at once.
-fn has_second_start(mut rest: impl Iterator<Item = wire::HistoryEvent>) -> bool {
-    drop(rest.next());
-    rest.next().is_some_and(|event| {
-        matches!(
-            event.attributes,
-            Some(Attributes::WorkflowTaskStartedEventAttributes(_))
-        )
-    })
-}
-
-fn is_completed(event: &wire::HistoryEvent) -> bool {
-    matches!(
-        event.attributes,
-        Some(Attributes::WorkflowTaskCompletedEventAttributes(_))
-    )
-}
-
-fn is_scheduled(event: &wire::HistoryEvent) -> bool {
-    matches!(
-        event.attributes,
-        Some(Attributes::WorkflowTaskScheduledEventAttributes(_))
-    )
-}
-
 pub(super) fn failed(it: wire::WorkflowTaskFailedEventAttributes) -> EventKind {
     use enums::WorkflowTaskFailedCause as Cause;
     let cause = match it.cause() {
