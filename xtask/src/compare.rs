@@ -1,6 +1,6 @@
 //! `cargo xtask compare`: the same program with Outlast and with the official Rust SDK, on the
-//! same server, in turns. Prints ratios of medians; also Outlast on SQLite against Outlast on
-//! the server.
+//! same server, in turns. Prints ratios of medians, and fails where Outlast falls behind; also
+//! prints Outlast on SQLite against Outlast on the server.
 
 use std::process::Command;
 
@@ -9,6 +9,8 @@ use crate::temporal::Server;
 
 /// Measurements of each side.
 const ROUNDS: usize = 5;
+/// What Outlast must reach of the official SDK's rate.
+const LEAST: f64 = 0.95;
 /// Seconds of one measurement.
 const SECONDS: &str = "5";
 /// Clients at a time.
@@ -25,33 +27,43 @@ pub(crate) fn run() -> Result<(), String> {
     let theirs = ["build", "--release", "--quiet", "--manifest-path", PEER];
     cargo(&[&theirs[..], &["--target-dir", &folder]].concat(), &[])?;
     let url = format!("temporal://{}/default", server.address());
-    for concurrency in CONCURRENCY {
-        let mut outlast = Vec::new();
-        let mut official = Vec::new();
-        for round in 1..=ROUNDS {
-            outlast.push(measured(
-                &target("outlast"),
-                &bench(&["--store", &url, "--concurrency", concurrency]),
-            )?);
-            official.push(measured(
-                &target("peer-temporal-sdk"),
-                &[server.address(), concurrency, SECONDS],
-            )?);
-            println!(
-                "{concurrency} in flight, round {round}: Outlast {:.1}/s, official SDK {:.1}/s",
-                outlast[round - 1],
-                official[round - 1]
-            );
+    let ratios = CONCURRENCY.map(|concurrency| compare(&server, &url, concurrency));
+    let mut behind = Vec::new();
+    for (concurrency, ratio) in CONCURRENCY.into_iter().zip(ratios) {
+        let ratio = ratio?;
+        if ratio < LEAST {
+            behind.push(format!("{ratio:.2} with {concurrency} in flight"));
         }
-        let embedded = measured(&target("outlast"), &bench(&["--concurrency", concurrency]))?;
-        let (ours, theirs) = (median(outlast), median(official));
-        println!(
-            "{concurrency} in flight: Outlast / official SDK = {:.2}; embedded / cluster = {:.0}",
-            ours / theirs,
-            embedded / ours
-        );
     }
-    Ok(())
+    if behind.is_empty() {
+        return Ok(());
+    }
+    Err(format!("below {LEAST}: {}", behind.join(", ")))
+}
+
+/// Our rate in relation to theirs, medians of alternating rounds.
+fn compare(server: &Server, url: &str, concurrency: &str) -> Result<f64, String> {
+    let mut outlast = Vec::new();
+    let mut official = Vec::new();
+    for round in 1..=ROUNDS {
+        let ours = bench(&["--store", url, "--concurrency", concurrency]);
+        let ours = measured(&target("outlast"), &ours)?;
+        let theirs = [server.address(), concurrency, SECONDS];
+        let theirs = measured(&target("peer-temporal-sdk"), &theirs)?;
+        println!(
+            "{concurrency} in flight, round {round}: Outlast {ours:.1}/s, official SDK {theirs:.1}/s"
+        );
+        outlast.push(ours);
+        official.push(theirs);
+    }
+    let embedded = measured(&target("outlast"), &bench(&["--concurrency", concurrency]))?;
+    let (ours, theirs) = (median(outlast), median(official));
+    println!(
+        "{concurrency} in flight: Outlast / official SDK = {:.2}; embedded / cluster = {:.0}",
+        ours / theirs,
+        embedded / ours
+    );
+    Ok(ours / theirs)
 }
 
 fn bench<'a>(more: &[&'a str]) -> Vec<&'a str> {

@@ -15,6 +15,7 @@
 mod compare;
 mod licence;
 mod plan;
+mod python;
 mod step;
 mod temporal;
 
@@ -58,8 +59,8 @@ fn enter_root() -> Result<(), String> {
 
 fn run(words: &[&str]) -> Result<(), String> {
     match words {
-        ["test"] => test(plan::USUAL),
-        ["test", "--full"] => test(plan::FULL),
+        ["test"] => test(plan::USUAL, None),
+        ["test", "--full"] => full(),
         ["temporal"] => serve(),
         ["compare"] => compare::run(),
         ["bless", rest @ ..] => step::run_one(&plan::bless(rest), &[]),
@@ -73,11 +74,20 @@ fn run(words: &[&str]) -> Result<(), String> {
     }
 }
 
+/// The long forms, other languages too, and then the comparison.
+fn full() -> Result<(), String> {
+    let python = python::find()?;
+    test(plan::FULL, python.as_deref())?;
+    compare::run()
+}
+
 /// All suites, with a Temporal server beside them if there can be one.
-fn test(knobs: &[Knob<'static>]) -> Result<(), String> {
+fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let server = Server::find()?;
     let told = server.iter().flat_map(Server::knobs);
-    let knobs: Vec<Knob<'_>> = knobs.iter().copied().chain(told).collect();
+    let python = python.map(|path| Knob(python::PYTHON, path));
+    let knobs = knobs.iter().copied().chain(told).chain(python);
+    let knobs: Vec<Knob<'_>> = knobs.collect();
     step::run_all(plan::TEST, &knobs)
 }
 

@@ -96,7 +96,8 @@ impl Drop for Server {
     }
 }
 
-fn is_build_machine() -> bool {
+/// Whether what is missing is a failure.
+pub(crate) fn is_build_machine() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
@@ -114,7 +115,8 @@ fn tool() -> Result<PathBuf, String> {
     Ok(built)
 }
 
-fn cache() -> Result<PathBuf, String> {
+/// Where things that are made once stay.
+pub(crate) fn cache() -> Result<PathBuf, String> {
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
     named("OUTLAST_CACHE")
         .or_else(|| named("XDG_CACHE_HOME").map(|dir| dir.join("outlast")))

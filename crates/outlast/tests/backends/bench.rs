@@ -4,13 +4,9 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-#[cfg(feature = "temporal")]
-use outlast::model::{Event, EventKind, temporal_json};
 use outlast::model::{Event, EventKind, temporal_json};
 use outlast::prelude::*;
 use outlast::testing::replay_from_cluster;
-#[cfg(feature = "temporal")]
-use outlast::testing::replay_json;
 use outlast::{App, Builder, Handle, WorkflowFn};
 
 use super::support::{cached, drive, judge, names};
