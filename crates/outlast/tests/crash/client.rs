@@ -62,6 +62,8 @@ pub(crate) enum Ack {
         id: String,
         value: u64,
     },
+    /// A second answer, or a late one, was taken: that must not be.
+    CountedLate,
     Settled {
         id: String,
         promise: String,

@@ -77,6 +77,7 @@ fn lost(story: &Story, ack: &Ack) -> Option<String> {
             matches!(kind, EventKind::ActivityCompleted { result, .. }
                 if result.decode::<u64>().ok() == Some(*value))
         }),
+        Ack::CountedLate => return Some("duplicated: a late answer counted".into()),
         Ack::Answered { .. } | Ack::Refused { .. } | Ack::Seen => true,
     };
     (!is_kept).then(|| format!("lost: {ack:?}"))
@@ -358,6 +359,7 @@ fn text(ack: &Ack, case: &str) -> Option<String> {
         | Ack::Terminated { .. }
         | Ack::Accepted { .. }
         | Ack::Completed { .. }
+        | Ack::CountedLate
         | Ack::Settled { .. }
         | Ack::Seen => None,
     }

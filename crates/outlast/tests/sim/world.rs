@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use outlast_engine::Effect;
+use outlast_model::failure::type_name;
 use outlast_model::id::{Attempt, Seq};
 use outlast_model::task::{
     ActivityTask, AttemptKind, AttemptToken, Permit, RunNo, SlotKind, StopReason,
@@ -137,6 +138,30 @@ impl World {
         }
     }
 
+    /// An attempt whose code has returned is lost with no process: only an answer or its time
+    /// ends it.
+    fn judge_loss(&self, task: &ActivityTask) {
+        let token = task.token;
+        let mut is_outside = false;
+        let is_lost = self.disk.with_records(token.run, |records| {
+            records.iter().filter_map(fact).any(|fact| match fact {
+                Fact::AttemptLeft { seq } if *seq == token.seq => {
+                    is_outside = true;
+                    false
+                }
+                Fact::AttemptFailed { seq, failure, .. } if *seq == token.seq => {
+                    let is_lost = failure.type_name() == Some(type_name::WORKER_LOST);
+                    std::mem::take(&mut is_outside) && is_lost
+                }
+                _ => false,
+            })
+        });
+        if is_lost {
+            let text = format!("{token:?} was lost with a process that did not run it");
+            self.desk.violation(text);
+        }
+    }
+
     /// How often it may be tried, 0 for without end; `None` if nothing durable asks for it.
     fn limit(&self, token: AttemptToken) -> Option<u32> {
         self.disk.with_records(token.run, |records| {
@@ -263,6 +288,7 @@ impl Outlet for Ramp {
             match effect {
                 Effect::StartActivity(task) => {
                     self.world.judge_details(&task);
+                    self.world.judge_loss(&task);
                     self.world.begin(task.token, task.run_id, self.life);
                     if task.token.attempt > Attempt::FIRST {
                         self.world.desk.hit("attempt.retried");
