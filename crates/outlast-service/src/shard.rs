@@ -318,10 +318,13 @@ impl Shard {
         let post = self.postponed.front().map(|(time, ..)| *time);
         let dues = [wake, post, self.slots_again].into_iter().flatten();
         let due = self.pause_until.or(dues.min());
+        // Attempts that are not handed out any more need time too: while it drains nobody waits for
+        // what comes after them.
+        let waiters = if self.is_draining { 0 } else { self.waiters };
         Lull {
             due,
             attempts_out: self.attempts_out,
-            waiters: self.waiters,
+            waiters,
         }
     }
 
