@@ -4,12 +4,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::join_all;
 use outlast::prelude::*;
 use outlast::{App, Builder, Health, Outlast, Settings, Severity, WorkerEvent};
 
 use crate::fake::{self, Says};
 use crate::journey::{LEGS, LETTER, expected, journey, register};
-use crate::support::{cluster, drive};
+use crate::support::{cluster, code, drive};
 
 /// Runs that are under way when the server dies.
 const RUNS: usize = 10;
@@ -160,16 +161,23 @@ fn a_server_that_comes_late_goes_away_and_comes_back_loses_nothing() {
             "{away} tries were told, {back} returns"
         );
         let runs = start_all(&app).await;
-        let last = runs.last().expect("there are some");
-        let last = last.describe().await.expect("it is there");
+        let last = runs.last().cloned().expect("there are some");
+        let found = last.describe().await.expect("it is there");
         assert!(
-            last.summary.status.is_open(),
+            found.summary.status.is_open(),
             "the server dies too late to matter"
         );
+        let results = join_all(
+            runs.into_iter()
+                .map(|run| async move { run.result().await }),
+        );
+        let results = tokio::spawn(results);
         drop(server);
+        // Whoever does not only wait is told so, and by then the server was away for long.
+        assert_eq!(code(last.describe().await), "OL-2003");
         let server = cluster::Server::start(&tool, port, &file);
-        for run in runs {
-            assert_eq!(run.result().await.expect("it completes"), expected());
+        for result in results.await.expect("nobody panics") {
+            assert_eq!(result.expect("it completes"), expected());
         }
         assert_eq!(
             app.health(),

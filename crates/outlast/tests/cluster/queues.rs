@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outlast::intercept::{ClientInterceptor, Interceptor};
+use outlast::model::EventKind;
 use outlast::prelude::*;
 use outlast::{
-    Ask, Events, Headers, HealthReason, Outlast, Permit, Settings, Severity, SlotKind,
+    Ask, Events, Headers, HealthReason, Outlast, Permit, Priority, Settings, Severity, SlotKind,
     SlotSupplier, WorkerEvent,
 };
 
@@ -91,6 +92,30 @@ fn queues_of_one_application_are_seen_and_stopped_together() {
         let stopped = app.shutdown().await;
         assert_eq!(stopped.left_behind, Vec::<String>::new());
         assert_eq!(app.health().reasons, [HealthReason::Stopping]);
+    });
+}
+
+#[test]
+fn a_start_says_how_urgent_a_run_is() {
+    let Some(server) = cluster::server() else {
+        return;
+    };
+    let url = format!(
+        "temporal://{server}/default?queue=urgent-{}",
+        std::process::id()
+    );
+    drive(async {
+        let builder = Outlast::connect(&url).workflow(first).activity(add);
+        let app = builder.start().await.expect("the server is there");
+        let run = app.start(first, 1_u64).priority(2).await;
+        let run = run.expect("it starts");
+        run.result().await.expect("it completes");
+        let history = run.history().await.expect("it has a history");
+        let EventKind::Started(started) = &history[0].kind else {
+            panic!("a history begins with a start: {history:?}");
+        };
+        assert_eq!(started.priority(), Some(Priority::new(2)));
+        app.shutdown_now().await;
     });
 }
 
