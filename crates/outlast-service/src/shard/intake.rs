@@ -301,9 +301,14 @@ impl Shard {
         );
     }
 
+    /// From memory, unless that is ahead of the disk: what is told must not be taken back by a
+    /// crash, and nobody who asks waits for code that is stuck.
     fn describe(&mut self, run: &RunRef, reply: Reply<Description>, store: &dyn Store) {
         let entry = self.open(run).and_then(|no| self.runs.get(&no));
-        let loaded = entry.and_then(|entry| Some((entry, entry.run.as_ref()?)));
+        let settled = entry.filter(|entry| {
+            self.is_durable(entry.row.state.head) && entry.decision.records.is_empty()
+        });
+        let loaded = settled.and_then(|entry| Some((entry, entry.run.as_ref()?)));
         reply(match loaded {
             Some((entry, run)) => {
                 let outcome = entry.outcome.clone();
