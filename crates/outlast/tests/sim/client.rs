@@ -9,7 +9,7 @@ use outlast_model::id::{RequestId, RunId, WorkflowId};
 use outlast_model::promise::Settlement;
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{PROMISE_SIGNAL, Query, promise_request};
-use outlast_model::view::RunRef;
+use outlast_model::view::{Description, RunRef};
 use outlast_model::{Headers, Payload};
 use outlast_service::mail::{Mail, Reply, With};
 
@@ -400,7 +400,9 @@ impl Simulation {
         let workflow_id = self.workflow();
         let reply = self
             .desk
-            .ask(&workflow_id, Call::Describe, |_| Said::Described);
+            .ask(&workflow_id, Call::Describe, |told: Description| {
+                Said::Described(told.summary.run_id, told.summary.events)
+            });
         let run = RunRef::newest(workflow_id);
         self.accept(Mail::Describe { run, reply });
     }

@@ -42,7 +42,8 @@ pub enum Said {
     Started(StartReply),
     Done,
     Closed(RunOutcome),
-    Described,
+    /// So many events of this run.
+    Described(RunId, u64),
     Updated(UpdateReply),
     Answered(Payload),
     Reported(Option<StopReason>),
@@ -219,9 +220,10 @@ impl Ledger {
                 self.told.push((id.clone(), outcome));
                 is_there
             }
-            (Call::Describe, Said::Described) => {
+            (Call::Describe, Said::Described(run_id, events)) => {
                 self.markers.hit("describe.answered");
-                true
+                let mut rows = disk.rows().into_iter();
+                rows.any(|row| row.run_id == run_id && row.state.events >= events)
             }
             (Call::Retry, Said::Done) => true,
             (call, _) => {
