@@ -17,9 +17,10 @@ pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slice
             Next::Task(task) => {
                 let begun = meter.begin();
                 pulse.begin(task.token, RunIn::from(&*task));
-                let span = trace::slice(&task);
-                let done = slices.run(&task, pulse);
-                drop(span);
+                let done = {
+                    let _span = trace::slice(&task);
+                    slices.run(&task, pulse)
+                };
                 if let Some(stuck) = pulse.end(slices.len()) {
                     slices.drop_stuck(task.run_id);
                     bus.emit(WorkerEvent::ThreadReturned(stuck));
