@@ -36,6 +36,9 @@ impl Embedded {
     }
 }
 
+/// Says whether the queue is served here.
+pub(crate) type Repair = Box<dyn Fn(&QueueName) -> bool + Send + Sync>;
+
 /// Lives as long as the application; stops it in order when dropped.
 pub(crate) struct Running {
     /// The store's side; `None` where runs live elsewhere.
@@ -43,6 +46,8 @@ pub(crate) struct Running {
     pub(crate) worker: Arc<Worker>,
     /// On a cluster every further queue has a worker of its own.
     others: Vec<Arc<Worker>>,
+    /// Opens a queue's way to its backend anew, where there is one.
+    repair: Option<Repair>,
     /// What was left behind, when it has stopped.
     left: OnceLock<Vec<String>>,
 }
@@ -54,15 +59,22 @@ impl Running {
             service,
             worker,
             others: Vec::new(),
+            repair: None,
             left,
         }
     }
 
     /// Of several workers, which stop together.
     #[cfg(feature = "temporal")]
-    pub(crate) fn with_others(mut self, others: Vec<Arc<Worker>>) -> Self {
+    pub(crate) fn with_others(mut self, others: Vec<Arc<Worker>>, repair: Repair) -> Self {
         self.others = others;
+        self.repair = Some(repair);
         self
+    }
+
+    /// See [`App::recycle`](crate::App::recycle).
+    pub(crate) fn recycle(&self, queue: &QueueName) -> bool {
+        self.repair.as_ref().is_some_and(|repair| repair(queue))
     }
 
     /// Goes down in order when one of its workers has too many attempts that do not stop.

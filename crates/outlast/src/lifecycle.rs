@@ -1,5 +1,6 @@
-//! The end of an application.
+//! The life of an application: a repair, and its end.
 
+use outlast_model::QueueName;
 use outlast_worker::Pace;
 use tokio::sync::oneshot;
 
@@ -37,6 +38,17 @@ impl Stopped {
 }
 
 impl App {
+    /// A repair: the pollers of this queue begin anew, and its connection to the cluster is
+    /// replaced. What they had in hand goes on, and is answered over the old one; what was on its
+    /// way to us comes again by its time limit. It happens by itself when a connection breaks
+    /// ([`WorkerEvent::QueueRecycled`](crate::WorkerEvent)). Says whether the queue is served here
+    /// over a connection; embedded, there is none.
+    pub fn recycle(&self, queue: &str) -> bool {
+        let queue = QueueName::new(queue);
+        self.running()
+            .is_some_and(|running| running.recycle(&queue))
+    }
+
     /// Stops in order: no new work is handed out; running attempts may finish; then they are told
     /// to stop, and are handed back; instances leave memory; the store is closed. Each phase has a
     /// time, see the settings `shutdown.*`. Runs go on when the application starts again.

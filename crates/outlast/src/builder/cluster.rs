@@ -18,7 +18,7 @@ use tokio::runtime::Handle as Runtime;
 
 use super::{Builder, DEFAULT_QUEUE, default_shards, specs};
 use crate::client::App;
-use crate::embedded::Running;
+use crate::embedded::{Repair, Running};
 use crate::error::{Error, Result};
 
 impl<L: 'static> Builder<L> {
@@ -45,11 +45,12 @@ impl<L: 'static> Builder<L> {
             settings,
             bus: self.bus,
         };
-        let mut workers = serving.all(cluster, specs, &queue).await?;
+        let (mut workers, repair) = serving.all(cluster, specs, &queue).await?;
         let Some(worker) = workers.pop() else {
             return Ok(App::new(client, ids, queue, None));
         };
-        let running = Arc::new(Running::new(None, worker).with_others(workers));
+        let running = Running::new(None, worker).with_others(workers, repair);
+        let running = Arc::new(running);
         running.stop_when_unfit();
         Ok(App::new(client, ids, queue, Some(running)))
     }
@@ -70,7 +71,7 @@ impl Serving {
         cluster: Cluster,
         specs: BTreeMap<QueueName, QueueSpec>,
         default: &QueueName,
-    ) -> Result<Vec<Arc<Worker>>> {
+    ) -> Result<(Vec<Arc<Worker>>, Repair)> {
         let owner = Owner::new(
             Arc::new(Connector::new(cluster).map_err(Error::msg)?),
             self.runtime.clone(),
@@ -78,19 +79,26 @@ impl Serving {
             Arc::new(|| u64::try_from(random() & u128::from(u64::MAX)).unwrap_or(0)),
             self.bus.clone(),
         );
-        let mut workers = Vec::new();
+        let (mut workers, mut ports) = (Vec::new(), BTreeMap::new());
         for (name, spec) in specs {
             let is_default = name.as_str() == DEFAULT_QUEUE;
             let name = if is_default { default.clone() } else { name };
             let code = &spec.registry;
             if !(code.workflows.is_empty() && code.activities.is_empty()) {
-                workers.push(self.one(&owner, name, spec).await?);
+                let (worker, port) = self.one(&owner, name.clone(), spec).await?;
+                workers.push(worker);
+                ports.insert(name, port);
             }
         }
-        Ok(workers)
+        Ok((workers, repair(owner, ports)))
     }
 
-    async fn one(&self, owner: &Owner, queue: QueueName, spec: QueueSpec) -> Result<Arc<Worker>> {
+    async fn one(
+        &self,
+        owner: &Owner,
+        queue: QueueName,
+        spec: QueueSpec,
+    ) -> Result<(Arc<Worker>, Arc<PolledPort>)> {
         let options = options(queue.clone(), &spec.settings);
         let runtime = self.runtime.clone();
         let port = PolledPort::register(owner.clone(), options, self.lanes, runtime).await;
@@ -101,8 +109,18 @@ impl Serving {
         worker.start(port.clone());
         let host: Arc<dyn AttemptHost> = worker.clone();
         port.start(Arc::downgrade(&host) as Weak<dyn AttemptHost>);
-        Ok(worker)
+        Ok((worker, port))
     }
+}
+
+/// Pollers begin anew, and the handle they ask is replaced. What they had goes on.
+fn repair(owner: Owner, ports: BTreeMap<QueueName, Arc<PolledPort>>) -> Repair {
+    Box::new(move |queue| {
+        if let Some(port) = ports.get(queue) {
+            port.restart_pollers();
+        }
+        owner.recycle(queue)
+    })
 }
 
 /// Connects. Every try that failed is an event, and so is its end.

@@ -32,7 +32,7 @@ const LATEST: u64 = 12;
 /// Activities, steps and letters of a run.
 const EACH: usize = 3;
 /// Nothing takes so long, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
 #[expect(clippy::print_stdout, reason = "measured, and told")]
@@ -105,7 +105,7 @@ async fn travel(app: App, line: usize, is_over: Arc<AtomicBool>) -> Vec<Vec<Even
     histories
 }
 
-async fn one_run(app: &App, id: &str) -> Vec<Event> {
+pub(crate) async fn one_run(app: &App, id: &str) -> Vec<Event> {
     let start = app.start(journey, id).id(id).task_timeout(1.secs());
     let run = start.await.expect("it starts");
     for letter in 1..=LEGS {
@@ -164,7 +164,7 @@ fn lost_tasks(history: &[Event]) -> Vec<Duration> {
     lost
 }
 
-fn spread(times: &[Duration]) -> String {
+pub(crate) fn spread(times: &[Duration]) -> String {
     let mut times = times.to_vec();
     times.sort();
     let at = |share: usize| times.get(times.len() * share / 100).or(times.last());

@@ -9,6 +9,7 @@ mod fake;
 mod journey;
 mod kills;
 mod queues;
+mod recycled;
 #[path = "../sim/rng.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod rng;
