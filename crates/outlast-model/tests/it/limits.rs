@@ -127,6 +127,7 @@ fn a_poll_is_reported_after_a_second() {
 #[test]
 fn a_poll_fails_its_task_after_two_seconds() {
     assert_eq!(limits::POLL_FAIL, Duration::from_secs(2));
+    assert_eq!(limits::POLL_FAIL_IN_TESTS, Duration::from_secs(30));
 }
 
 #[test]
