@@ -10,13 +10,12 @@
 //! Sleeps --ENOUGH short waits--> Watches --one long wait--> Sleeps
 //! ```
 //!
-//! Waits for attempts and waits for callers are told apart: whose activities are quick may still be
-//! called seldom. On one core nobody watches, since that would hold up the thread that is awaited.
+//! Only outcomes of attempts are watched for. Callers are many threads, which need the core that a
+//! watch would take; on one core nobody watches at all, for the same reason.
 
 use std::time::Duration;
 
-/// A watch is no longer than this. A quick attempt is back after 50 us, a caller in a loop after
-/// 90 us.
+/// A watch is no longer than this. A quick attempt is back after 50 us.
 const WATCH: Duration = Duration::from_micros(100);
 
 /// Short waits, one after the other, that make a habit.
@@ -35,8 +34,7 @@ pub enum Expects {
 #[derive(Debug)]
 pub(crate) struct Vigil {
     is_alone: bool,
-    outcomes: u8,
-    calls: u8,
+    short: u8,
 }
 
 impl Default for Vigil {
@@ -49,33 +47,25 @@ impl Default for Vigil {
 
 impl Vigil {
     fn new(is_alone: bool) -> Self {
-        Self {
-            is_alone,
-            outcomes: 0,
-            calls: 0,
-        }
+        Self { is_alone, short: 0 }
     }
 
     /// How long to watch before a wait that may take until `limit`, if at all.
     pub(crate) fn length(&self, expects: Expects, limit: Option<Duration>) -> Option<Duration> {
-        let short = match expects {
-            Expects::Outcomes => self.outcomes,
-            Expects::Calls => self.calls,
+        let is_habit = match expects {
+            Expects::Outcomes => self.short >= ENOUGH && !self.is_alone,
+            Expects::Calls => false,
         };
-        let is_habit = short >= ENOUGH && !self.is_alone;
         is_habit.then(|| limit.map_or(WATCH, |limit| limit.min(WATCH)))
     }
 
     /// So long a wait took, watching and sleeping together.
     pub(crate) fn waited(&mut self, expects: Expects, time: Duration) {
-        let short = match expects {
-            Expects::Outcomes => &mut self.outcomes,
-            Expects::Calls => &mut self.calls,
-        };
-        *short = match time < WATCH {
-            true => ENOUGH.min(*short + 1),
-            false => 0,
-        };
+        match (expects, time < WATCH) {
+            (Expects::Outcomes, true) => self.short = ENOUGH.min(self.short + 1),
+            (Expects::Outcomes, false) => self.short = 0,
+            (Expects::Calls, true | false) => {}
+        }
     }
 }
 
@@ -108,18 +98,29 @@ mod tests {
     }
 
     #[test]
+    fn callers_are_not_watched_for() {
+        let mut vigil = Vigil::new(false);
+        (0..3).for_each(|_| vigil.waited(Calls, SHORT));
+        assert_eq!(vigil.length(Calls, None), None);
+        vigil.waited(Outcomes, SHORT);
+        vigil.waited(Outcomes, SHORT);
+        vigil.waited(Calls, LONG);
+        assert_eq!(vigil.length(Outcomes, None), Some(WATCH), "the habit stays");
+    }
+
+    #[test]
     fn a_watch_ends_when_something_is_due() {
         let mut vigil = Vigil::new(false);
-        vigil.waited(Calls, SHORT);
-        vigil.waited(Calls, SHORT);
-        assert_eq!(vigil.length(Calls, Some(SHORT)), Some(SHORT));
-        assert_eq!(vigil.length(Calls, Some(LONG)), Some(WATCH));
+        vigil.waited(Outcomes, SHORT);
+        vigil.waited(Outcomes, SHORT);
+        assert_eq!(vigil.length(Outcomes, Some(SHORT)), Some(SHORT));
+        assert_eq!(vigil.length(Outcomes, Some(LONG)), Some(WATCH));
     }
 
     #[test]
     fn on_one_core_nobody_watches() {
         let mut vigil = Vigil::new(true);
-        (0..3).for_each(|_| vigil.waited(Calls, SHORT));
-        assert_eq!(vigil.length(Calls, None), None);
+        (0..3).for_each(|_| vigil.waited(Outcomes, SHORT));
+        assert_eq!(vigil.length(Outcomes, None), None);
     }
 }
