@@ -2,6 +2,8 @@
 
 #[cfg(feature = "temporal")]
 mod cluster;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::future::Future;
