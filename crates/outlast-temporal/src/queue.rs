@@ -6,6 +6,8 @@
 //! the cluster asked for it. And the outcome of a step that is handed back is held until the run
 //! is forgotten here, so that it is not recorded: the step runs again wherever the run goes next.
 
+mod requests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,15 +33,12 @@ use crate::proto::core::workflow_activation::WorkflowActivation;
 use crate::proto::core::workflow_completion::WorkflowActivationCompletion;
 use crate::proto::core::{ActivityHeartbeat, ActivityTaskCompletion};
 use crate::proto::enums;
+use crate::queue::requests::Requests;
 
 /// How long a closing handle waits for its last calls.
 const LAST_CALLS: Duration = Duration::from_secs(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(5);
-/// The parts in which a cluster keeps a queue, unless it was told otherwise. A request waits at one
-/// of them; with fewer requests than parts, a task in another part may wait until a request has
-/// lived its minute and comes again elsewhere. See docs/decisions/0018.
-const PARTS: usize = 4;
 /// What the cluster shows as the build of this worker.
 const BUILD: &str = concat!("outlast-", env!("CARGO_PKG_VERSION"));
 
@@ -74,6 +73,7 @@ impl Queues {
 
     fn config(&self, options: &QueueOptions) -> Result<WorkerConfig, OpenError> {
         let pollers = PollerBehavior::SimpleMaximum;
+        let requests = Requests::of(options);
         let config = WorkerConfig::builder()
             .namespace(self.cluster.namespace.to_string())
             .task_queue(options.queue.as_str().to_owned())
@@ -85,10 +85,9 @@ impl Queues {
             .max_outstanding_workflow_tasks(options.slice_slots)
             .max_outstanding_activities(options.activity_slots)
             .max_outstanding_local_activities(options.step_slots)
-            // Half of them wait at the queue that all workers share, half at our own.
-            .workflow_task_poller_behavior(pollers(options.workflow_pollers.max(2 * PARTS)))
-            .nonsticky_to_sticky_poll_ratio(0.5)
-            .activity_task_poller_behavior(pollers(options.activity_pollers.max(PARTS)))
+            .workflow_task_poller_behavior(pollers(requests.workflow))
+            .nonsticky_to_sticky_poll_ratio(requests::SHARED)
+            .activity_task_poller_behavior(pollers(requests.activity))
             .sticky_queue_schedule_to_start_timeout(options.sticky_timeout)
             .max_heartbeat_throttle_interval(options.longest_heartbeat)
             .default_heartbeat_throttle_interval(options.default_heartbeat)

@@ -117,10 +117,10 @@ settings! {
     /// By resource: the pause between two more slots.
     slots_ramp: Duration = Duration::from_millis(50), "worker.slots_ramp", Queue, "";
     /// Requests for workflow tasks that wait at a polled backend at a time; at a Temporal cluster at
-    /// least 8.
+    /// least 12.
     workflow_pollers: usize = 5, "worker.workflow_pollers", Queue, "000-1";
     /// Requests for activities that wait at a polled backend at a time; at a Temporal cluster at
-    /// least 4.
+    /// least 8.
     activity_pollers: usize = 5, "worker.activity_pollers", Queue, "000-1";
     /// How long a workflow task waits at a cluster for the worker that has its run in memory, before
     /// any worker gets it.

@@ -4,7 +4,7 @@
 //! `peer-temporal-sdk HOST:PORT CONCURRENCY SECONDS`
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url: url::Url = format!("http://{address}").parse()?;
     let connection = Connection::connect(ConnectionOptions::new(url).build()).await?;
     let client = Client::new(connection, ClientOptions::new("default").build())?;
-    let queue = format!("peer-{}", std::process::id());
+    let queue = "peer".to_owned();
     let runtime = Runtime::from_current_tokio(Default::default())?;
     let options = WorkerOptions::new(queue.as_str())
         .register_activities(Bank)
@@ -85,39 +85,39 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A closed loop of so many clients.
+/// Not yet in the window.
+const BEFORE: u8 = 0;
+/// What ends now counts.
+const WITHIN: u8 = 1;
+/// What ends now is the client's last.
+const AFTER: u8 = 2;
+
+/// A closed loop of so many clients. What ends within a window counts, with all clients under way
+/// before and after it; half of its length goes before it. As `outlast bench` does it.
 async fn load(
     client: Client,
     queue: String,
     concurrency: usize,
     seconds: f64,
 ) -> anyhow::Result<String> {
-    one(&client, &queue, "warm".into()).await?;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let begin = Instant::now();
+    let stage = Arc::new(AtomicU8::new(BEFORE));
     let clients = (0..concurrency).map(|place| {
-        let (client, queue, is_over) = (client.clone(), queue.clone(), is_over.clone());
-        tokio::spawn(async move {
-            let mut took = Vec::new();
-            while !is_over.load(Ordering::Relaxed) {
-                let begin = Instant::now();
-                let id = format!("{queue}-{place}-{}", took.len());
-                one(&client, &queue, id).await?;
-                took.push(begin.elapsed());
-            }
-            anyhow::Ok(took)
-        })
+        let (client, queue, stage) = (client.clone(), queue.clone(), stage.clone());
+        tokio::spawn(async move { caller(&client, &queue, place, &stage).await })
     });
     let clients: Vec<_> = clients.collect();
+    tokio::time::sleep(Duration::from_secs_f64(seconds / 2.0)).await;
+    let begin = Instant::now();
+    stage.store(WITHIN, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-    is_over.store(true, Ordering::Relaxed);
+    stage.store(AFTER, Ordering::Relaxed);
+    let all = begin.elapsed().as_secs_f64();
     let mut took = Vec::new();
     for client in join_all(clients).await {
         took.extend(client??);
     }
-    let all = begin.elapsed().as_secs_f64();
     took.sort();
-    let p50 = took[took.len() / 2].as_micros();
+    let p50 = took.get(took.len() / 2).map_or(0, Duration::as_micros);
     Ok(serde_json::json!({
         "concurrency": concurrency,
         "per_second": took.len() as f64 / all,
@@ -127,14 +127,35 @@ async fn load(
     .to_string())
 }
 
+async fn caller(
+    client: &Client,
+    queue: &str,
+    place: usize,
+    stage: &AtomicU8,
+) -> anyhow::Result<Vec<Duration>> {
+    let mut took = Vec::new();
+    for number in 0.. {
+        let begin = Instant::now();
+        let id = format!("{queue}-{}-{place}-{number}", std::process::id());
+        one(client, queue, id).await?;
+        match stage.load(Ordering::Relaxed) {
+            BEFORE => {}
+            WITHIN => took.push(begin.elapsed()),
+            _ => break,
+        }
+    }
+    Ok(took)
+}
+
 async fn one(client: &Client, queue: &str, id: String) -> anyhow::Result<u64> {
     let order = Order {
         id: 1,
         item: "tea, green, 200 g".into(),
         cents: 1_250,
     };
-    let id = format!("{queue}/{id}");
     let options = WorkflowStartOptions::new(queue, id).build();
     let handle = client.start_workflow(Checkout::run, order, options).await?;
-    Ok(handle.get_result(WorkflowGetResultOptions::default()).await?)
+    Ok(handle
+        .get_result(WorkflowGetResultOptions::default())
+        .await?)
 }

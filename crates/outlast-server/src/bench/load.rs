@@ -39,7 +39,7 @@ async fn charge(order: Order) -> Result<u64> {
 }
 
 #[workflow]
-async fn one_activity(ctx: Ctx, order: Order) -> Result<u64> {
+pub(super) async fn one_activity(ctx: Ctx, order: Order) -> Result<u64> {
     Ok(ctx.run(charge, &order).await?)
 }
 
