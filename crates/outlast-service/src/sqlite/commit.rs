@@ -14,7 +14,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode};
 
 use super::index::Batch;
 use super::post;
-use super::row::{int, micros};
+use super::row::{self, int, micros};
 use crate::store::{Commit, CommitError, CommitNo, Expect, RowState, RunRow};
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -133,25 +133,25 @@ impl<'c> Statements<'c> {
         }
     }
 
-    fn insert(&mut self, row: &RunRow) -> rusqlite::Result<usize> {
-        let state = &row.state;
+    fn insert(&mut self, run: &RunRow) -> rusqlite::Result<usize> {
+        let state = &run.state;
         self.insert_run.execute((
-            int(row.no.0),
+            int(run.no.0),
             state.status.number(),
             int(state.version.0),
             state.epoch.0,
             int(state.head.0),
             int(state.events),
             int(state.bytes),
-            state.closed.map(micros),
-            state.wake.map(micros),
+            row::closed(state),
+            row::wake(state),
             state.attention.0,
-            micros(row.started),
-            row.run_id.0.to_be_bytes(),
-            row.workflow_type.as_str(),
-            row.queue.as_str(),
-            row.workflow_id.as_str(),
-            row.first_run.map(|id| id.0.to_be_bytes()),
+            micros(run.started),
+            run.run_id.0.to_be_bytes(),
+            run.workflow_type.as_str(),
+            run.queue.as_str(),
+            run.workflow_id.as_str(),
+            run.first_run.map(|id| id.0.to_be_bytes()),
         ))
     }
 
@@ -169,8 +169,8 @@ impl<'c> Statements<'c> {
             int(state.head.0),
             int(state.events),
             int(state.bytes),
-            state.closed.map(micros),
-            state.wake.map(micros),
+            row::closed(state),
+            row::wake(state),
             state.attention.0,
             int(run.0),
             found.0,

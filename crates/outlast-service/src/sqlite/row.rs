@@ -1,5 +1,10 @@
 //! A run row as SQLite keeps it. SQLite has signed numbers of 64 bits: counters fit, and a time
 //! past their end is the end of time.
+//!
+//! A row must not grow: runs start one after the other, so their rows fill a page to the brim, and
+//! one byte more in a few of them splits it. A number takes as many bytes as it needs, a NULL none.
+//! So a row that may get a time later holds a place of its width, and closing, which adds a byte to
+//! the smaller numbers, takes the place of the next wake-up away.
 
 use outlast_model::id::{Epoch, QueueName, RunId, Version, WorkflowId, WorkflowType};
 use outlast_model::task::RunNo;
@@ -42,8 +47,8 @@ fn state(row: &Row<'_>) -> rusqlite::Result<RowState> {
         head: CommitNo(count(row, 4)?),
         events: count(row, 5)?,
         bytes: count(row, 6)?,
-        closed: row.get::<_, Option<i64>>(7)?.map(time),
-        wake: row.get::<_, Option<i64>>(8)?.map(time),
+        closed: time_if_any(row.get(7)?),
+        wake: time_if_any(row.get(8)?),
         attention: Attention(row.get(9)?),
     })
 }
@@ -69,6 +74,24 @@ pub(super) fn int(value: u64) -> i64 {
 /// A time on its way in.
 pub(super) fn micros(at: Timestamp) -> i64 {
     int(at.0)
+}
+
+/// No time yet, as wide as a time.
+const PLACE: i64 = i64::MIN;
+
+/// When the run closed, on its way in.
+pub(super) fn closed(state: &RowState) -> i64 {
+    state.closed.map_or(PLACE, micros)
+}
+
+/// When the run wants to be woken, on its way in.
+pub(super) fn wake(state: &RowState) -> Option<i64> {
+    let place = state.status.is_open().then_some(PLACE);
+    state.wake.map(micros).or(place)
+}
+
+fn time_if_any(value: Option<i64>) -> Option<Timestamp> {
+    value.filter(|value| *value != PLACE).map(time)
 }
 
 fn time(value: i64) -> Timestamp {

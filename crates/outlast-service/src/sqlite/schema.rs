@@ -18,7 +18,7 @@ use super::error::OpenError;
 pub(super) const APPLICATION_ID: i32 = 0x4f55_544c;
 
 /// Step n leads from format n to format n + 1.
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     "
     CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     INSERT INTO meta VALUES ('clean', 1), ('indexed', 0);
@@ -59,14 +59,19 @@ const STEPS: [&str; 2] = [
     CREATE TABLE post(id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
     INSERT INTO meta VALUES ('posts', 0);
 ",
+    // Rows of open runs hold a place for the times they do not have yet (see the module `row`).
+    "",
 ];
 
 /// Entry n makes a file of format n + 1 look like one of format n + 2. The stars are read anew when
 /// the owner takes the step, and the true column comes first then.
-const VIEWS: [&str; STEPS.len() - 1] = ["
+const VIEWS: [&str; STEPS.len() - 1] = [
+    "
     CREATE TEMP VIEW run AS SELECT *, NULL AS first_run FROM main.run;
     CREATE TEMP VIEW post AS SELECT 0 AS id, x'' AS data WHERE false;
-"];
+",
+    "",
+];
 
 /// The format this build writes.
 pub(super) fn supported() -> i32 {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use outlast_model::Timestamp;
 use outlast_model::post::PostNo;
 use outlast_service::conformance::{finish, follow, post, start};
 use outlast_service::sqlite::SqliteStore;
@@ -80,4 +81,29 @@ fn what_is_said_costs_one_page_and_what_is_forgotten_none_of_its_own() {
     last = follow(&last, last.id.0 + 1);
     assert_eq!(log.pages_of(&[last]), 3, "it rides along");
     assert_eq!(log.store.boot().expect("boots").posts, [post(5)]);
+}
+
+/// Rows are written one after the other and fill their pages: one that grew would split its page.
+#[test]
+fn runs_that_end_take_no_page_more_than_they_took_open() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let log = Log::new(dir.path());
+    let pages = || {
+        let conn = rusqlite::Connection::open(log.store.path()).expect("opens");
+        let sql = "SELECT count(*) FROM dbstat WHERE name = 'run'";
+        conn.query_row(sql, (), |row| row.get::<_, u32>(0))
+            .expect("counts")
+    };
+    let starts: Vec<Commit> = (1..=1000).map(|run| start(run, run, "an id")).collect();
+    log.store.commit(&starts).expect("writes");
+    let open = pages();
+    assert!(open > 10, "many pages");
+    let end = |one: &Commit| {
+        let mut end = finish(one, one.id.0 + 1000);
+        end.row.state.closed = Some(Timestamp(1_794_838_906_088_628));
+        end
+    };
+    let ends: Vec<Commit> = starts.iter().map(end).collect();
+    log.store.commit(&ends).expect("writes");
+    assert_eq!(pages(), open);
 }

@@ -98,7 +98,7 @@ fn a_newer_format_is_refused_and_an_empty_file_is_made_ours() {
     let format: i32 = conn
         .query_row("PRAGMA user_version", (), |r| r.get(0))
         .expect("reads");
-    assert_eq!(format, 2);
+    assert_eq!(format, 3);
     conn.pragma_update(None, "user_version", format + 1)
         .expect("writes");
     drop(conn);
