@@ -107,8 +107,8 @@ fn a_newer_format_is_refused_and_an_empty_file_is_made_ours() {
         refusal(&path),
         OpenError::Newer {
             path: path.clone(),
-            found: 3,
-            supported: 2
+            found: 4,
+            supported: 3
         }
     );
     let refused = SqliteStore::open_reader(&path).expect_err("for readers too");
