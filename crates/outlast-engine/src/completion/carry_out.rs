@@ -11,7 +11,7 @@ use outlast_model::event::{
 };
 use outlast_model::id::Seq;
 use outlast_model::post::PostBody;
-use outlast_model::task::AttemptKind;
+use outlast_model::task::{AttemptKind, StopReason};
 use outlast_model::view::RunRef;
 use outlast_model::{ActivityOptions, Command, EventKind, Fact, RunId, Shared, Timestamp, limits};
 
@@ -235,10 +235,7 @@ fn cancel_activity(
         activity::Verdict::Close(..) => stopped.push(seq),
         activity::Verdict::Stop(attempt, incarnation) => {
             let token = run.token(AttemptKind::Activity, seq, attempt, incarnation);
-            decision.effect(Effect::Stop(
-                token,
-                outlast_model::task::StopReason::Cancelled,
-            ));
+            decision.effect(Effect::Stop(token, StopReason::Cancelled));
         }
         activity::Verdict::Ready
         | activity::Verdict::Start(_)
@@ -267,10 +264,7 @@ fn cancel_step(
         }
         step::Verdict::Stop(attempt, incarnation) => {
             let token = run.token(AttemptKind::Step, seq, attempt, incarnation);
-            decision.effect(Effect::Stop(
-                token,
-                outlast_model::task::StopReason::Cancelled,
-            ));
+            decision.effect(Effect::Stop(token, StopReason::Cancelled));
         }
         step::Verdict::Ready
         | step::Verdict::Start(_)
