@@ -65,6 +65,14 @@ impl Runs {
         }
     }
 
+    fn one_by_one(self) -> impl Iterator<Item = RunNo> {
+        let (one, many) = match self {
+            Self::One(run) => (Some(run), Vec::new()),
+            Self::Many(runs) => (None, runs),
+        };
+        one.into_iter().chain(many)
+    }
+
     fn as_slice(&self) -> &[RunNo] {
         match self {
             Self::One(run) => std::slice::from_ref(run),
@@ -225,10 +233,10 @@ impl Fresh {
     }
 
     fn sorted(self) -> Sorted {
+        let pairs =
+            |(id, runs): (WorkflowId, Runs)| runs.one_by_one().map(move |run| (id.clone(), run));
         let mut workflows = Vec::with_capacity(self.runs.len());
-        for (id, runs) in self.by_workflow {
-            workflows.extend(runs.as_slice().iter().map(|run| (id.clone(), *run)));
-        }
+        workflows.extend(self.by_workflow.into_iter().flat_map(pairs));
         workflows.sort_unstable();
         let mut runs = self.runs;
         runs.sort();
