@@ -232,7 +232,11 @@ fn troubled(trouble: &Trouble, now: Timestamp) -> (Reason, String) {
     };
     let (since, tries) = (ago(trouble.since, now), trouble.attempts);
     let next = match trouble.next_try {
+        Some(time) if time <= now => "tried again now".into(),
         Some(time) => format!("next try {}", ago(time, now)),
+        None if trouble.cause == TaskFailedCause::Stuck => {
+            "tried again when its thread comes back".into()
+        }
         None => "not tried again by itself".into(),
     };
     let text = format!(

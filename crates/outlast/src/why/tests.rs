@@ -263,3 +263,14 @@ fn nobody_is_a_reason_only_for_what_is_due() {
     let answers = reasons(&not_due, &Around::Nobody, NOW, "");
     assert_eq!(answers[0].reason, Reason::Message);
 }
+
+#[test]
+fn a_try_that_is_due_is_told_as_such() {
+    let mut it = description(Vec::new(), Some(TaskFailedCause::Stuck));
+    let trouble = it.trouble.as_mut().expect("it has some");
+    let (_, text) = troubled(trouble, NOW);
+    assert!(text.contains("when its thread comes back"), "{text}");
+    trouble.next_try = Some(Timestamp(0));
+    let (_, text) = troubled(trouble, NOW);
+    assert!(text.contains("tried again now"), "{text}");
+}
