@@ -41,44 +41,11 @@ pub(super) struct Tail {
     frozen: Option<Frozen>,
 }
 
-/// Written on the way of every start: a map only where starts look things up. Run ids begin with
-/// the time, so they come almost in order, and only readers ask for one.
 #[derive(Debug)]
 struct Fresh {
-    by_workflow: HashMap<WorkflowId, Runs>,
-    runs: Vec<(RunId, RunNo)>,
+    by_workflow: HashMap<WorkflowId, Vec<RunNo>>,
+    by_run: HashMap<RunId, RunNo>,
     newest: RunNo,
-}
-
-/// The runs of one workflow id. Most have one.
-#[derive(Debug)]
-enum Runs {
-    One(RunNo),
-    Many(Vec<RunNo>),
-}
-
-impl Runs {
-    fn add(&mut self, run: RunNo) {
-        match self {
-            Self::One(first) => *self = Self::Many(vec![*first, run]),
-            Self::Many(runs) => runs.push(run),
-        }
-    }
-
-    fn one_by_one(self) -> impl Iterator<Item = RunNo> {
-        let (one, many) = match self {
-            Self::One(run) => (Some(run), Vec::new()),
-            Self::Many(runs) => (None, runs),
-        };
-        one.into_iter().chain(many)
-    }
-
-    fn as_slice(&self) -> &[RunNo] {
-        match self {
-            Self::One(run) => std::slice::from_ref(run),
-            Self::Many(runs) => runs,
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -175,8 +142,13 @@ impl Tail {
 
     /// The runs of this workflow id that wait.
     pub(super) fn runs_of(&self, workflow_id: &WorkflowId) -> BTreeSet<RunNo> {
-        let fresh = self.fresh.by_workflow.get(workflow_id);
-        let fresh = fresh.into_iter().flat_map(Runs::as_slice).copied();
+        let fresh = self
+            .fresh
+            .by_workflow
+            .get(workflow_id)
+            .into_iter()
+            .flatten()
+            .copied();
         let frozen = self
             .frozen
             .iter()
@@ -186,15 +158,12 @@ impl Tail {
 
     /// The number of this run, if it waits.
     pub(super) fn run(&self, run_id: RunId) -> Option<RunNo> {
-        let mut newest_first = self.fresh.runs.iter().rev();
-        let fresh = newest_first.find(|(id, _)| *id == run_id);
-        fresh
-            .map(|(_, run)| *run)
-            .or_else(|| self.frozen.as_ref().and_then(|f| f.sorted.run(run_id)))
+        let fresh = self.fresh.by_run.get(&run_id).copied();
+        fresh.or_else(|| self.frozen.as_ref().and_then(|f| f.sorted.run(run_id)))
     }
 
     fn freeze(&mut self, least: usize) {
-        if self.frozen.is_none() && self.fresh.runs.len() >= least {
+        if self.frozen.is_none() && self.fresh.by_run.len() >= least {
             let fresh = std::mem::replace(&mut self.fresh, Fresh::new());
             self.covered = self.covered.max(fresh.newest);
             self.frozen = Some(Frozen {
@@ -218,28 +187,25 @@ impl Fresh {
     fn new() -> Self {
         Self {
             by_workflow: HashMap::new(),
-            runs: Vec::new(),
+            by_run: HashMap::new(),
             newest: RunNo(0),
         }
     }
 
     fn add(&mut self, workflow_id: WorkflowId, run_id: RunId, run: RunNo) {
-        self.by_workflow
-            .entry(workflow_id)
-            .and_modify(|runs| runs.add(run))
-            .or_insert(Runs::One(run));
-        self.runs.push((run_id, run));
+        self.by_workflow.entry(workflow_id).or_default().push(run);
+        self.by_run.insert(run_id, run);
         self.newest = self.newest.max(run);
     }
 
     fn sorted(self) -> Sorted {
-        let pairs =
-            |(id, runs): (WorkflowId, Runs)| runs.one_by_one().map(move |run| (id.clone(), run));
-        let mut workflows = Vec::with_capacity(self.runs.len());
-        workflows.extend(self.by_workflow.into_iter().flat_map(pairs));
+        let pairs = |(id, runs): (WorkflowId, Vec<RunNo>)| {
+            runs.into_iter().map(move |run| (id.clone(), run))
+        };
+        let mut workflows: Vec<_> = self.by_workflow.into_iter().flat_map(pairs).collect();
         workflows.sort_unstable();
-        let mut runs = self.runs;
-        runs.sort();
+        let mut runs: Vec<_> = self.by_run.into_iter().collect();
+        runs.sort_unstable();
         Sorted {
             workflows,
             runs,
