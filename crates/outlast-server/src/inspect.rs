@@ -78,7 +78,9 @@ impl Place {
         let signed = std::fs::read_to_string(lock).unwrap_or_default();
         let owner = signed.trim().parse().ok().and_then(Pid::from_raw);
         match owner {
-            Some(owner) if test_kill_process(owner) == Err(Errno::SRCH) => Around::Nobody,
+            Some(owner) if test_kill_process(owner) == Err(Errno::SRCH) => Around::Nobody {
+                last: u32::try_from(owner.as_raw_pid()).ok(),
+            },
             Some(_) | None => Around::Elsewhere,
         }
     }

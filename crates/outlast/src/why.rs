@@ -180,10 +180,11 @@ pub fn reasons(run: &Description, around: &Around<'_>, now: Timestamp, db: &str)
         return vec![answer((Reason::Ended, ended(run, now)))];
     }
     let trouble = run.trouble.iter().map(|trouble| troubled(trouble, now));
+    let is_left = matches!(around, Around::Nobody { .. });
     let mut waits: Vec<(Reason, String)> = run
         .waiting
         .iter()
-        .map(|waiting| waits(waiting, now))
+        .map(|waiting| waits(waiting, now, is_left))
         .collect();
     waits.sort_by_key(|(reason, _)| *reason as u8);
     let around = around.reasons(run, now);

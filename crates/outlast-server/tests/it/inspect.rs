@@ -82,12 +82,18 @@ fn they_look_beside_a_living_owner() {
     room.run(&format!("show {id} --db a.db")).ok();
     let json = room.run(&format!("why {id} --db a.db -o json")).json();
     assert!(json["reasons"][0]["reason"].is_string());
+    let pid = demo.pid();
     drop(demo);
     // Left behind in the middle: it says what it waits for.
     let open = room.run("ls --db a.db --status running -o json").json();
     let id = open[0]["workflow_id"].as_str().expect("an open run");
-    let json = room.run(&format!("why {id} --db a.db -o json")).json();
+    let why = format!("why {id} --db a.db");
+    let json = room.run(&format!("{why} -o json")).json();
     assert_ne!(json["reasons"][0]["reason"], "ended");
+    // Whatever it waited for has passed by now but somebody to go on with it.
+    room.until(&why, |why| {
+        why.stdout().contains(&format!("(pid {pid}) is gone"))
+    });
 }
 
 #[test]

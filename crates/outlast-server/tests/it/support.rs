@@ -58,6 +58,12 @@ impl Drop for Room {
 /// A process that is killed, not asked, when it is dropped.
 pub(crate) struct Running(Child);
 
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.kill().ok();

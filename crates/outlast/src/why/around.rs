@@ -11,7 +11,10 @@ use super::Reason;
 #[derive(Clone, Copy, Debug)]
 pub enum Around<'a> {
     /// No process does.
-    Nobody,
+    Nobody {
+        /// The number of the process that last had its file.
+        last: Option<u32>,
+    },
     /// Some process may; what it does cannot be seen from here.
     Elsewhere,
     /// This process does.
@@ -28,10 +31,10 @@ impl Around<'_> {
     pub(super) fn reasons(&self, run: &Description, now: Timestamp) -> Vec<(Reason, String)> {
         let is_due = run.waiting.iter().any(|waiting| wants_worker(waiting, now));
         match self {
-            Self::Nobody if is_due => {
-                vec![(Reason::NoWorker, "no process owns the file it is in".into())]
+            Self::Nobody { last } if is_due || run.waiting.iter().any(goes_with_process) => {
+                vec![(Reason::NoWorker, nobody(*last))]
             }
-            Self::Nobody | Self::Elsewhere => Vec::new(),
+            Self::Nobody { .. } | Self::Elsewhere => Vec::new(),
             Self::Here {
                 worker,
                 is_store_away,
@@ -45,6 +48,31 @@ impl Around<'_> {
                 reasons
             }
         }
+    }
+}
+
+fn nobody(last: Option<u32>) -> String {
+    match last {
+        Some(pid) => {
+            format!("no process owns the file it is in: the one that did (pid {pid}) is gone")
+        }
+        None => "no process owns the file it is in".into(),
+    }
+}
+
+/// Whether it is lost with the process that runs it.
+fn goes_with_process(waiting: &Waiting) -> bool {
+    match waiting {
+        Waiting::ActivityRunning { .. } | Waiting::Step { .. } => true,
+        Waiting::Task
+        | Waiting::ActivityPending { .. }
+        | Waiting::Timer { .. }
+        | Waiting::ActivityOutside { .. }
+        | Waiting::Child { .. }
+        | Waiting::SignalExternal { .. }
+        | Waiting::CancelExternal { .. }
+        | Waiting::Update { .. }
+        | Waiting::Message => false,
     }
 }
 

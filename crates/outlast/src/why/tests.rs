@@ -257,10 +257,10 @@ fn whoever_should_run_it_and_does_not_is_the_reason() {
 #[test]
 fn nobody_is_a_reason_only_for_what_is_due() {
     let due = description(vec![Waiting::Task], None);
-    let answers = reasons(&due, &Around::Nobody, NOW, "");
+    let answers = reasons(&due, &Around::Nobody { last: None }, NOW, "");
     assert_eq!(answers[0].reason, Reason::NoWorker);
     let not_due = description(vec![Waiting::Message], None);
-    let answers = reasons(&not_due, &Around::Nobody, NOW, "");
+    let answers = reasons(&not_due, &Around::Nobody { last: None }, NOW, "");
     assert_eq!(answers[0].reason, Reason::Message);
 }
 
@@ -273,4 +273,28 @@ fn a_try_that_is_due_is_told_as_such() {
     trouble.next_try = Some(Timestamp(0));
     let (_, text) = troubled(trouble, NOW);
     assert!(text.contains("tried again now"), "{text}");
+}
+
+#[test]
+fn what_was_lost_with_its_process_is_told_as_lost() {
+    let nobody = Around::Nobody { last: Some(4711) };
+    let running = Waiting::ActivityRunning {
+        seq: Seq(1),
+        activity_type: "charge".into(),
+        attempt: Attempt(1),
+        since: Timestamp(1),
+        last_failure: None,
+        site: Site::default(),
+    };
+    let run = description(vec![running.clone()], None);
+    let answers = reasons(&run, &nobody, NOW, "");
+    let found: Vec<Reason> = answers.iter().map(|answer| answer.reason).collect();
+    assert_eq!(found, [Reason::NoWorker, Reason::ActivityPending]);
+    assert!(answers[0].text.contains("pid 4711"), "{answers:?}");
+    assert!(
+        answers[1].text.contains("the process that ran it is gone"),
+        "{answers:?}"
+    );
+    // Of a process that may live nothing is known but what it wrote.
+    assert_eq!(first(vec![running], None).reason, Reason::ActivityRunning);
 }

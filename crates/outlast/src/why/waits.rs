@@ -6,8 +6,10 @@ use outlast_model::{Failure, Timestamp};
 
 use super::Reason;
 
-pub(super) fn waits(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
+/// `is_left` says that the process which ran it is gone and no other has come.
+pub(super) fn waits(waiting: &Waiting, now: Timestamp, is_left: bool) -> (Reason, String) {
     match waiting {
+        Waiting::ActivityRunning { .. } | Waiting::Step { .. } if is_left => left(waiting, now),
         Waiting::ActivityPending { .. }
         | Waiting::ActivityRunning { .. }
         | Waiting::ActivityOutside { .. } => waits_for_activity(waiting, now),
@@ -43,12 +45,53 @@ pub(super) fn waits(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
     }
 }
 
+/// What was lost with its process.
+fn left(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
+    const AGAIN: &str = "the process that ran it is gone; that attempt counts, and the next one, \
+                         if it may have one, is made when a process opens the file";
+    match waiting {
+        Waiting::ActivityRunning {
+            activity_type,
+            attempt,
+            since,
+            last_failure,
+            site,
+            ..
+        } => {
+            let (since, last) = (ago(*since, now), after(last_failure.as_ref()));
+            let text = format!(
+                "activity {activity_type} began {since} (attempt {attempt}, {site}): {AGAIN}{last}"
+            );
+            (Reason::ActivityPending, text)
+        }
+        Waiting::Step {
+            name,
+            attempt,
+            site,
+            ..
+        } => (
+            Reason::Step,
+            format!("step {name:?} is not done (attempt {attempt}, {site}): {AGAIN}"),
+        ),
+        Waiting::ActivityPending { .. }
+        | Waiting::ActivityOutside { .. }
+        | Waiting::Timer { .. }
+        | Waiting::Child { .. }
+        | Waiting::SignalExternal { .. }
+        | Waiting::CancelExternal { .. }
+        | Waiting::Update { .. }
+        | Waiting::Task
+        | Waiting::Message => (Reason::Task, String::new()),
+    }
+}
+
+/// How the attempt before this one failed.
+fn after(failure: Option<&Failure>) -> String {
+    failure.map_or_else(String::new, |failure| format!("; last error: {failure}"))
+}
+
 /// What an activity has to bring.
 fn waits_for_activity(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
-    let last = |failure: &Option<Failure>| match failure {
-        Some(failure) => format!("; last error: {failure}"),
-        None => String::new(),
-    };
     match waiting {
         Waiting::ActivityPending {
             activity_type,
@@ -58,7 +101,7 @@ fn waits_for_activity(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
             site,
             ..
         } if *due > now => {
-            let (due, last) = (ago(*due, now), last(last_failure));
+            let (due, last) = (ago(*due, now), after(last_failure.as_ref()));
             let text = format!(
                 "activity {activity_type} tries again {due} (attempt {attempt}, {site}){last}"
             );
@@ -72,7 +115,7 @@ fn waits_for_activity(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
             site,
             ..
         } => {
-            let (due, last) = (span(now.since(*due)), last(last_failure));
+            let (due, last) = (span(now.since(*due)), after(last_failure.as_ref()));
             let text = format!(
                 "activity {activity_type} has been due for {due} (attempt {attempt}, {site}){last}"
             );
@@ -86,7 +129,7 @@ fn waits_for_activity(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
             site,
             ..
         } => {
-            let (since, last) = (span(now.since(*since)), last(last_failure));
+            let (since, last) = (span(now.since(*since)), after(last_failure.as_ref()));
             let text = format!(
                 "activity {activity_type} runs for {since} (attempt {attempt}, {site}){last}"
             );
