@@ -11,7 +11,7 @@ mod waits;
 use outlast_model::event::TaskFailedCause;
 use outlast_model::failure::type_name;
 use outlast_model::time::ago;
-use outlast_model::view::{Description, Trouble};
+use outlast_model::view::{Description, Trouble, Waiting};
 use outlast_model::{Status, Timestamp};
 
 pub use around::Around;
@@ -156,8 +156,8 @@ impl Reason {
             Self::Outside => "whoever has the activity's token answers with \
                               app.activity(token).complete(..)"
                 .into(),
-            Self::Task => "start the process that owns the file; if it runs, check that it \
-                           registers this workflow"
+            Self::Task => "wait; if it stays so, check that a process owns the file and registers \
+                           this workflow"
                 .into(),
             Self::OtherRun => "look at the run named: `outlast why` says what keeps it".into(),
             Self::Update => "look at what its handler waits for, above".into(),
@@ -167,7 +167,8 @@ impl Reason {
     }
 }
 
-/// Everything that keeps the run, what counts most first. `db` is the rest of a command line that
+/// Everything that keeps the run, what counts most first. Of a run in trouble it is known that its
+/// code is due: the trouble says why it does not come to rest. `db` is the rest of a command line that
 /// names the file, or nothing.
 pub fn reasons(run: &Description, around: &Around<'_>, now: Timestamp, db: &str) -> Vec<Answer> {
     let id = run.summary.workflow_id.as_str();
@@ -184,6 +185,7 @@ pub fn reasons(run: &Description, around: &Around<'_>, now: Timestamp, db: &str)
     let mut waits: Vec<(Reason, String)> = run
         .waiting
         .iter()
+        .filter(|waiting| run.trouble.is_none() || **waiting != Waiting::Task)
         .map(|waiting| waits(waiting, now, is_left))
         .collect();
     waits.sort_by_key(|(reason, _)| *reason as u8);

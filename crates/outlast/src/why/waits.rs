@@ -36,7 +36,7 @@ pub(super) fn waits(waiting: &Waiting, now: Timestamp, is_left: bool) -> (Reason
         | Waiting::Update { .. } => waits_for_others(waiting),
         Waiting::Task => (
             Reason::Task,
-            "its code has something to see and has not run yet".into(),
+            "its code has something to see: it waits for its turn, or runs just now".into(),
         ),
         Waiting::Message => (
             Reason::Message,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use outlast::model::view::Waiting;
 use outlast::prelude::*;
 use outlast::{ActivityDef, Handle, Settings, Severity, WorkerEvent, why};
 use outlast_service::faulty::FaultyStore;
@@ -82,6 +83,7 @@ pub(crate) async fn cases() -> Vec<Case> {
     let lost = app.start(lonely, ()).id("lost").await.expect("it starts");
     let stuck = troubled("its code does not come back", &hangs);
     let cases = vec![
+        busy().await,
         stuck.await.in_real_time(),
         troubled("nobody has its activity", &lost).await,
         badly("panics", "its code panics").await,
@@ -100,6 +102,24 @@ pub(crate) async fn cases() -> Vec<Case> {
     GATE.open();
     app.shutdown().await;
     cases
+}
+
+/// Code that takes its time and may.
+async fn busy() -> Case {
+    let patient = Settings {
+        deadlock_timeout: Duration::ZERO,
+        ..Settings::default()
+    };
+    let env = TestEnv::new().expect_stuck_code().report(|_| ());
+    let env = env.settings(patient).activity(add);
+    let app = env.workflow(broken).start().await;
+    let run = app.start(broken, "hangs").id("busy").await;
+    let run = run.expect("it starts");
+    until(&run, |d| d.waiting.contains(&Waiting::Task)).await;
+    let case = Case::of("its code runs", &run).await;
+    // It ends when its code comes back.
+    tokio::spawn(async move { app.shutdown().await });
+    case
 }
 
 /// Code that blocks is given up at once.
