@@ -6,9 +6,11 @@
 
 mod carry_out;
 mod check;
+mod notes;
 
 use carry_out::carry_out;
 use check::check;
+use notes::Known;
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -72,7 +74,7 @@ fn is_nothing(run: &Run, commands: &[Command], notes: &Notes) -> bool {
     run.is_speculative()
         && !run.has_buffer()
         && commands.iter().all(is_rejection)
-        && !has_news(run, notes)
+        && !notes::must_be_told(Known::of(run), notes)
 }
 
 /// Then nothing happened: not even the task.
@@ -86,10 +88,6 @@ fn nothing(run: &mut Run, commands: Vec<Command>, decision: &mut Decision) -> Re
         }
     }
     Ok(())
-}
-
-fn has_news(run: &Run, notes: &Notes) -> bool {
-    !notes.texts.is_empty() || notes.unhandled_signals != run.unhandled_signals()
 }
 
 fn completed(
@@ -113,15 +111,8 @@ fn completed(
     for seq in delivered {
         record_step(run, seq, now, decision)?;
     }
-    if has_news(run, &notes) {
-        let (notes, unhandled_signals) = (notes.texts, notes.unhandled_signals);
-        decision.fact(
-            run,
-            Fact::Noted {
-                notes,
-                unhandled_signals,
-            },
-        )?;
+    if let Some(noted) = notes::noted(Known::of(run), notes) {
+        decision.fact(run, noted)?;
     }
     let mut stopped = Vec::new();
     decision.expect(commands.len());

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use outlast_model::rest::Unread;
 use outlast_model::view::{Trouble, Waiting};
 
 use crate::run::Run;
@@ -66,8 +67,13 @@ pub fn waiting(run: &Run) -> Vec<Waiting> {
         }
     }
     waiting.extend(others(run));
-    if waiting.is_empty() && run.status().is_open() {
-        waiting.push(Waiting::Message);
+    // The handler of an update may rest as well as main.
+    let has_event = |waiting: &Waiting| !matches!(waiting, Waiting::Update { .. });
+    if run.status().is_open() && !waiting.iter().any(has_event) {
+        let at = run.rest().map_or_else(Vec::new, |rest| rest.at.clone());
+        if waiting.is_empty() || !at.is_empty() {
+            waiting.push(Waiting::Message { at });
+        }
     }
     waiting
 }
@@ -102,6 +108,11 @@ fn others(run: &Run) -> impl Iterator<Item = Waiting> {
 /// What its code had to say that is no failure, the newest last.
 pub fn notes(run: &Run) -> Vec<String> {
     run.notes().to_vec()
+}
+
+/// Some of the signals that its code has not taken, by name.
+pub fn unread(run: &Run) -> Vec<Unread> {
+    run.rest().map_or_else(Vec::new, |rest| rest.unread.clone())
 }
 
 /// Why its code cannot go on, if it cannot.

@@ -16,6 +16,7 @@ use outlast_model::event::{
 use outlast_model::id::{Attempt, Epoch, EventId, Incarnation, RequestId, RunId, Seq, UpdateId};
 use outlast_model::job::Job;
 use outlast_model::record::{self, Damaged};
+use outlast_model::rest::Rest;
 use outlast_model::task::{AttemptKind, AttemptToken, RunNo};
 use outlast_model::{Event, EventKind, Record, Shared, Status, Timestamp, limits};
 
@@ -128,6 +129,9 @@ pub struct Run {
     notes: Vec<String>,
     #[cbor(n(22), default)]
     unhandled_signals: u32,
+    /// Where its code rests, and what it has not taken.
+    #[n(24)]
+    rest: Option<Box<Rest>>,
     /// Those of the updates that have not come to their end: a run may have answered very many.
     #[cbor(skip)]
     open_updates: Rare<BTreeSet<UpdateId>>,
@@ -193,6 +197,7 @@ impl Run {
             updates: Rare::default(),
             notes: Vec::new(),
             unhandled_signals: 0,
+            rest: None,
             open_updates: Rare::default(),
             accepted_before: Rare::default(),
             unwritten: Rare::default(),

@@ -30,6 +30,7 @@ pub mod post;
 pub mod promise;
 pub mod record;
 pub mod refusal;
+pub mod rest;
 pub mod shared;
 pub mod start;
 pub mod status;

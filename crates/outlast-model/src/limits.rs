@@ -24,6 +24,8 @@ pub const UPDATES_IN_FLIGHT: usize = 1_000;
 pub const UPDATES_INHERITED: usize = 2_000;
 /// Notes of one run that are kept, the newest.
 pub const NOTES: usize = 20;
+/// Waits without an event, and names of signals not taken, that are kept to be shown.
+pub const RESTS: usize = 8;
 /// Ids and names: of workflows, types, queues, requests, signals, updates, queries, promises,
 /// patches, headers. See [`check_id`].
 pub const ID_BYTES: usize = 1_000;

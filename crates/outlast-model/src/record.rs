@@ -21,6 +21,7 @@ use crate::id::{Attempt, Epoch, EventId, Incarnation, RequestId, RunId, Seq, Ste
 use crate::job::Resolution;
 use crate::options::StepOptions;
 use crate::payload::Payload;
+use crate::rest::Rest;
 use crate::time::Timestamp;
 
 /// The version this build writes. It reads this one and every one before it.
@@ -197,6 +198,9 @@ pub enum Fact {
         /// Signals that nobody has taken, now.
         #[n(1)]
         unhandled_signals: u32,
+        /// Where it rests, and what it has not taken.
+        #[n(2)]
+        rest: Option<Box<Rest>>,
     },
     /// An update that had been admitted was turned away.
     #[n(15)]

@@ -1,5 +1,6 @@
 //! What passes between a backend and a worker: workflow tasks, attempts and their outcomes.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -14,6 +15,7 @@ use crate::id::{
 };
 use crate::job::Activation;
 use crate::payload::Payload;
+use crate::rest::Rest;
 use crate::time::Timestamp;
 
 /// The store's number of a run: dense, in order of starting.
@@ -130,6 +132,8 @@ pub struct Notes {
     pub texts: Vec<String>,
     /// Signals that nobody has taken, now.
     pub unhandled_signals: u32,
+    /// Where it rests and what it has not taken, if that is known.
+    pub rest: Option<Box<Rest>>,
 }
 
 /// Names one attempt: an outcome is refused if any part differs.

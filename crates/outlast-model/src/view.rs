@@ -12,6 +12,7 @@ use crate::id::{
     WorkflowId, WorkflowType,
 };
 use crate::payload::Payload;
+use crate::rest::{Await, Unread};
 use crate::status::Status;
 use crate::time::Timestamp;
 
@@ -125,6 +126,8 @@ pub struct Description {
     pub notes: Vec<String>,
     /// Signals that nobody has taken.
     pub unhandled_signals: u32,
+    /// Some of them, by name.
+    pub unread: Vec<Unread>,
 }
 
 /// One thing a run waits for.
@@ -237,8 +240,11 @@ pub enum Waiting {
     },
     /// Workflow code itself: a task waits or runs.
     Task,
-    /// Nothing the engine knows of: a message, a condition.
-    Message,
+    /// Nothing that has an event yet: a message, a condition.
+    Message {
+        /// Some of the places where it does, if they are known.
+        at: Vec<Await>,
+    },
 }
 
 /// Why workflow code cannot go on.

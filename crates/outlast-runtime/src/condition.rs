@@ -68,6 +68,12 @@ impl Conditions {
         None
     }
 
+    /// Where those that wait were made.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let waiting = self.entries.iter().filter(|entry| entry.cell.is_waiting());
+        waiting.map(|entry| entry.cell.place)
+    }
+
     /// Nobody waits for it any more.
     fn forget(&mut self, number: u64) -> Option<Predicate> {
         let found = self

@@ -56,8 +56,8 @@ enum Phase {
 
 /// The live futures of a run.
 pub struct Instance {
-    shared: Rc<Shared>,
-    executor: Executor,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) executor: Executor,
     phase: Phase,
     not_send: PhantomData<*const ()>,
 }

@@ -36,6 +36,7 @@ pub mod program;
 mod promise;
 mod question;
 pub mod random;
+mod rest;
 mod scope;
 pub mod scoped;
 mod shared;

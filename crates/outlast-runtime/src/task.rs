@@ -126,6 +126,7 @@ impl Stage<'_> {
             drop(instance.followups());
             Notes {
                 unhandled_signals: instance.unhandled_signals(),
+                rest: instance.rest(),
                 texts: instance.notes(),
             }
         });
@@ -260,7 +261,7 @@ impl Stage<'_> {
             return Notes::default();
         };
         // What nobody has read is part of what the destructors take along.
-        let unhandled_signals = instance.unhandled_signals();
+        let (unhandled_signals, rest) = (instance.unhandled_signals(), instance.rest());
         if instance.is_closed() {
             self.dismiss(instance);
         }
@@ -269,6 +270,7 @@ impl Stage<'_> {
         Notes {
             texts,
             unhandled_signals,
+            rest,
         }
     }
 

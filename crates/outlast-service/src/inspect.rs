@@ -105,6 +105,7 @@ impl Inspector {
             trouble: describe::trouble(&state),
             notes: describe::notes(&state),
             unhandled_signals: state.unhandled_signals(),
+            unread: describe::unread(&state),
         })
     }
 

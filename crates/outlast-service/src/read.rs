@@ -205,6 +205,7 @@ pub(crate) fn description(
         trouble: describe::trouble(run).or(missing),
         notes: describe::notes(run),
         unhandled_signals: run.unhandled_signals(),
+        unread: describe::unread(run),
     }
 }
 

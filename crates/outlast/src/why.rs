@@ -67,6 +67,8 @@ pub enum Reason {
     Timer,
     /// Nothing but a message would move it.
     Message,
+    /// Signals came that its code has not taken.
+    Unread,
 }
 
 /// A reason with what is known about it.
@@ -107,6 +109,7 @@ impl Reason {
             Self::Task => "task",
             Self::Timer => "timer",
             Self::Message => "message",
+            Self::Unread => "unread-signals",
         }
     }
 
@@ -162,7 +165,10 @@ impl Reason {
             Self::OtherRun => "look at the run named: `outlast why` says what keeps it".into(),
             Self::Update => "look at what its handler waits for, above".into(),
             Self::Timer => "wait; the process that owns the file must run by then".into(),
-            Self::Message => "send the signal it waits for, or cancel it".into(),
+            Self::Message => "send what it waits for, or cancel it".into(),
+            Self::Unread => "compare the names with those that its code takes (recv, handlers): \
+                             they are kept until it does"
+                .into(),
         }
     }
 }
@@ -190,8 +196,25 @@ pub fn reasons(run: &Description, around: &Around<'_>, now: Timestamp, db: &str)
         .collect();
     waits.sort_by_key(|(reason, _)| *reason as u8);
     let around = around.reasons(run, now);
-    let all = trouble.chain(around).chain(waits);
+    let all = trouble.chain(around).chain(waits).chain(unread(run));
     all.map(answer).collect()
+}
+
+/// Signals that came and that its code has not taken.
+fn unread(run: &Description) -> Option<(Reason, String)> {
+    if run.unhandled_signals == 0 {
+        return None;
+    }
+    let mut names: Vec<String> = run.unread.iter().map(ToString::to_string).collect();
+    let named: u32 = run.unread.iter().map(|unread| unread.count).sum();
+    if named < run.unhandled_signals {
+        names.push(format!("others ({})", run.unhandled_signals - named));
+    }
+    let text = format!(
+        "it was sent signals that its code has not taken: {}",
+        names.join(", ")
+    );
+    Some((Reason::Unread, text))
 }
 
 /// The answer for a run that cannot be read.

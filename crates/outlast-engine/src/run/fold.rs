@@ -151,8 +151,9 @@ impl Run {
             Fact::Noted {
                 notes,
                 unhandled_signals,
+                rest,
             } => {
-                self.note(notes, *unhandled_signals);
+                self.note(notes, *unhandled_signals, rest.as_deref());
                 Ok(())
             }
             Fact::UpdateRejected { id, failure } => self.reject_update(id, failure),

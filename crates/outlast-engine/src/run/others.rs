@@ -12,6 +12,7 @@ use outlast_model::event::{
 use outlast_model::id::{EventId, RequestId, RunId, Seq, UpdateId};
 use outlast_model::job::{Job, UpdateJob};
 use outlast_model::record::AcceptedBefore;
+use outlast_model::rest::Rest;
 use outlast_model::{Failure, limits};
 
 use super::{Corrupt, Run, out_of_place};
@@ -98,6 +99,11 @@ impl Run {
     /// Signals that nobody has taken.
     pub fn unhandled_signals(&self) -> u32 {
         self.unhandled_signals
+    }
+
+    /// Where its code rests, and what it has not taken.
+    pub fn rest(&self) -> Option<&Rest> {
+        self.rest.as_deref()
     }
 
     /// Whether updates wait that only memory knows: they must be written before the run sleeps.
@@ -339,11 +345,12 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn note(&mut self, notes: &[String], unhandled_signals: u32) {
+    pub(super) fn note(&mut self, notes: &[String], unhandled_signals: u32, rest: Option<&Rest>) {
         self.notes.extend(notes.iter().cloned());
         let surplus = self.notes.len().saturating_sub(limits::NOTES);
         self.notes.drain(..surplus);
         self.unhandled_signals = unhandled_signals;
+        self.rest = rest.cloned().map(Box::new);
     }
 
     fn set_update(&mut self, request: &UpdateRequest, state: State) {

@@ -14,7 +14,8 @@ use outlast_model::record::{self, Damaged};
 use outlast_model::{Event, EventId, EventKind, Fact, Record};
 
 use crate::samples::{
-    BEGIN, continued_child, every_fact, every_kind, every_post, post_with_headers, with_headers,
+    BEGIN, continued_child, every_fact, every_kind, every_post, noted_rest, post_with_headers,
+    with_headers,
 };
 
 #[test]
@@ -53,6 +54,11 @@ fn every_fact_is_read_as_it_was_written() {
     for fact in every_fact() {
         held_record(&format!("fact-{}", fact_name(&fact)), &Record::Fact(fact));
     }
+}
+
+#[test]
+fn where_a_run_rests_is_read_as_it_was_written() {
+    held_record("fact-Noted-Rest", &Record::Fact(noted_rest()));
 }
 
 #[test]

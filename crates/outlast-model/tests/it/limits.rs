@@ -47,6 +47,11 @@ fn a_history_has_at_most_1_gib() {
 }
 
 #[test]
+fn of_what_a_run_waits_for_without_an_event_8_are_kept() {
+    assert_eq!(limits::RESTS, 8);
+}
+
+#[test]
 fn an_id_has_at_most_1_000_bytes() {
     assert_eq!(limits::ID_BYTES, 1_000);
 }

@@ -2,6 +2,7 @@
 
 mod between;
 mod headers;
+mod rest;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(crate) use between::{
     update_admitted, update_completed, update_failed,
 };
 pub(crate) use headers::{post_with_headers, with_headers};
+use rest::noted;
+pub(crate) use rest::noted_rest;
 
 /// When the samples begin.
 pub(crate) const BEGIN: Timestamp = Timestamp(1_700_000_000_000_000);
@@ -368,10 +371,7 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         Fact::Inherited {
             request_ids: vec!["req-1".into(), "req-2".into()],
         },
-        Fact::Noted {
-            notes: vec!["signal handler audit failed: no room".into()],
-            unhandled_signals: 2,
-        },
+        noted(),
         Fact::UpdateRejected {
             id: "u-1".into(),
             failure: failure(),

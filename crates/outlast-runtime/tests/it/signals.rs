@@ -247,4 +247,40 @@ fn a_task_says_what_went_wrong_in_it_and_how_many_signals_nobody_took() {
         backend.notes
     );
     assert_eq!(backend.notes.unhandled_signals, 3);
+    let rest = backend.notes.rest.take().expect("it has not taken all");
+    assert!(rest.at.is_empty(), "it waits for a timer: {rest:?}");
+    let unread: Vec<String> = rest.unread.iter().map(ToString::to_string).collect();
+    assert_eq!(unread, ["what (3)"]);
+}
+
+#[test]
+fn a_run_that_rests_says_where() {
+    let flow = Flow::new(|ctx, _| {
+        let handler: SignalHandler = Rc::new(|_, _| Box::pin(async { Ok(()) }));
+        ctx.on_signal("ask".into(), handler);
+        async move {
+            sleep(ctx, 1).await;
+            ctx.recv("go".into()).await;
+            ctx.wait_until(Box::new(|_| false)).await;
+            done()
+        }
+    });
+    let mut backend = Backend::started(flow);
+    let places = |backend: &Backend| {
+        let rest = backend.notes.rest.as_deref();
+        let at = rest.map_or(&[][..], |rest| &rest.at);
+        let named = at
+            .iter()
+            .map(|at| match at.site.file.contains("signals.rs") {
+                true => format!("{:?}", at.what),
+                false => format!("{:?} at {}", at.what, at.site),
+            });
+        named.collect::<Vec<String>>()
+    };
+    backend.turn();
+    assert_eq!(places(&backend), [""; 0], "the timer has an event");
+    backend.fire(1).turn();
+    assert_eq!(places(&backend), [r#"Signal("go")"#]);
+    backend.signal("go", "").turn();
+    assert_eq!(places(&backend), ["Condition"]);
 }

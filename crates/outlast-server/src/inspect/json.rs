@@ -1,6 +1,7 @@
 //! The same facts for programs. Names of fields are part of the contract: added, never changed.
 
 use outlast_model::payload::Encoding;
+use outlast_model::rest::{Await, Awaited, Unread};
 use outlast_model::view::{Description, RunOutcome, Summary, Trouble, Waiting};
 use outlast_model::{Event, Payload, temporal_json};
 use serde_json::{Value, json};
@@ -40,6 +41,7 @@ pub(super) fn run(description: &Description, events: &[Event]) -> Value {
         "input": value(&description.input),
         "outcome": description.outcome.as_ref().map(outcome),
         "waiting": description.waiting.iter().map(waiting).collect::<Value>(),
+        "unread_signals": description.unread.iter().map(unread).collect::<Value>(),
         "trouble": description.trouble.as_ref().map(trouble),
         "history": serde_json::from_str::<Value>(&history).unwrap_or(Value::Null),
     })
@@ -145,7 +147,25 @@ pub(super) fn waiting(waiting: &Waiting) -> Value {
             "for": "update", "id": id.as_str(), "name": name.as_str(),
         }),
         Waiting::Task => json!({ "for": "task" }),
-        Waiting::Message => json!({ "for": "message" }),
+        Waiting::Message { at } => message(at),
+    }
+}
+
+fn unread(unread: &Unread) -> Value {
+    json!({ "name": unread.name.as_str(), "count": unread.count })
+}
+
+fn message(at: &[Await]) -> Value {
+    json!({ "for": "message", "at": at.iter().map(place).collect::<Value>() })
+}
+
+fn place(at: &Await) -> Value {
+    let site = at.site.to_string();
+    match &at.what {
+        Awaited::Signal(name) => json!({ "signal": name.as_str(), "site": site }),
+        Awaited::Promise(id) => json!({ "promise": id.as_str(), "site": site }),
+        Awaited::Condition => json!({ "condition": true, "site": site }),
+        Awaited::Branch => json!({ "branch": true, "site": site }),
     }
 }
 

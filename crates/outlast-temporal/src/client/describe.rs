@@ -112,6 +112,7 @@ impl Client {
             trouble,
             notes: Vec::new(),
             unhandled_signals: 0,
+            unread: Vec::new(),
         })
     }
 }

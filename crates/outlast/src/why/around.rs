@@ -72,7 +72,7 @@ fn goes_with_process(waiting: &Waiting) -> bool {
         | Waiting::SignalExternal { .. }
         | Waiting::CancelExternal { .. }
         | Waiting::Update { .. }
-        | Waiting::Message => false,
+        | Waiting::Message { .. } => false,
     }
 }
 
@@ -88,7 +88,7 @@ fn wants_worker(waiting: &Waiting, now: Timestamp) -> bool {
         | Waiting::SignalExternal { .. }
         | Waiting::CancelExternal { .. }
         | Waiting::Update { .. }
-        | Waiting::Message => false,
+        | Waiting::Message { .. } => false,
     }
 }
 

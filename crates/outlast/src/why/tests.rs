@@ -44,6 +44,7 @@ fn description(waiting: Vec<Waiting>, cause: Option<TaskFailedCause>) -> Descrip
         trouble,
         notes: Vec::new(),
         unhandled_signals: 0,
+        unread: Vec::new(),
     }
 }
 
@@ -100,7 +101,7 @@ fn what_a_run_waits_for_is_a_reason() {
             Reason::Outside,
         ),
         (Waiting::Task, Reason::Task),
-        (Waiting::Message, Reason::Message),
+        (Waiting::Message { at: Vec::new() }, Reason::Message),
         (
             Waiting::Step {
                 seq: Seq(1),
@@ -263,7 +264,7 @@ fn nobody_is_a_reason_only_for_what_is_due() {
     let due = description(vec![Waiting::Task], None);
     let answers = reasons(&due, &Around::Nobody { last: None }, NOW, "");
     assert_eq!(answers[0].reason, Reason::NoWorker);
-    let not_due = description(vec![Waiting::Message], None);
+    let not_due = description(vec![Waiting::Message { at: Vec::new() }], None);
     let answers = reasons(&not_due, &Around::Nobody { last: None }, NOW, "");
     assert_eq!(answers[0].reason, Reason::Message);
 }

@@ -1,5 +1,6 @@
 //! What a run waits for, as a reason and a sentence.
 
+use outlast_model::rest::Await;
 use outlast_model::time::{ago, span};
 use outlast_model::view::Waiting;
 use outlast_model::{Failure, Timestamp};
@@ -38,11 +39,17 @@ pub(super) fn waits(waiting: &Waiting, now: Timestamp, is_left: bool) -> (Reason
             Reason::Task,
             "its code has something to see: it waits for its turn, or runs just now".into(),
         ),
-        Waiting::Message => (
-            Reason::Message,
-            "it waits for a message or a condition".into(),
-        ),
+        Waiting::Message { at } => (Reason::Message, rests(at)),
     }
+}
+
+/// What only a message or its own code can bring.
+fn rests(at: &[Await]) -> String {
+    if at.is_empty() {
+        return "it waits for a message or a condition".into();
+    }
+    let places: Vec<String> = at.iter().map(ToString::to_string).collect();
+    format!("it waits for {}", places.join(", "))
 }
 
 /// What was lost with its process.
@@ -81,7 +88,7 @@ fn left(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
         | Waiting::CancelExternal { .. }
         | Waiting::Update { .. }
         | Waiting::Task
-        | Waiting::Message => (Reason::Task, String::new()),
+        | Waiting::Message { .. } => (Reason::Task, String::new()),
     }
 }
 
@@ -160,7 +167,7 @@ fn waits_for_activity(waiting: &Waiting, now: Timestamp) -> (Reason, String) {
         | Waiting::CancelExternal { .. }
         | Waiting::Update { .. }
         | Waiting::Task
-        | Waiting::Message => (Reason::Task, String::new()),
+        | Waiting::Message { .. } => (Reason::Task, String::new()),
     }
 }
 
@@ -205,6 +212,6 @@ fn waits_for_others(waiting: &Waiting) -> (Reason, String) {
         | Waiting::Timer { .. }
         | Waiting::Step { .. }
         | Waiting::Task
-        | Waiting::Message => (Reason::Task, String::new()),
+        | Waiting::Message { .. } => (Reason::Task, String::new()),
     }
 }

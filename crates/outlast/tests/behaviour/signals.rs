@@ -170,7 +170,10 @@ fn handlers_change_the_state_of_a_stateful_workflow() {
             cart.add_priced("coffee").await.expect("it is durable");
             let plain = app.get(Cart::run, "cart");
             plain.add("milk").await.expect("it is durable");
-            until(&cart, |d| matches!(d.waiting[..], [Waiting::Message])).await;
+            until(&cart, |d| {
+                matches!(d.waiting[..], [Waiting::Message { .. }])
+            })
+            .await;
             cart.send(CHECK_OUT, ()).await.expect("it is durable");
             let text = cart.result().await.expect("it ends");
             assert!(text.starts_with("Kari: "), "{text}");

@@ -57,7 +57,7 @@ fn describe_says_what_a_run_waits_for() {
             | Waiting::CancelExternal { .. }
             | Waiting::Update { .. }
             | Waiting::Task
-            | Waiting::Message => {
+            | Waiting::Message { .. } => {
                 format!("unexpected {w:?}")
             }
         };

@@ -16,7 +16,7 @@ use outlast::why::Answer;
 use support::drive;
 
 /// The reasons of the closed list.
-const REASONS: usize = 23;
+const REASONS: usize = 24;
 
 /// What is said in one situation.
 struct Case {

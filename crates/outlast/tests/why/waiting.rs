@@ -71,10 +71,29 @@ impl Slow {
     }
 }
 
+#[derive(Default)]
+struct Patient {
+    is_asked: bool,
+}
+
+#[workflow]
+impl Patient {
+    async fn run(ctx: Ctx<Self>) -> Result<()> {
+        ctx.wait_until(|patient| patient.is_asked).await?;
+        Ok(())
+    }
+
+    #[signal]
+    fn ask(&mut self) {
+        self.is_asked = true;
+    }
+}
+
 async fn start(settings: Settings) -> App {
     let env = TestEnv::new().settings(settings).report(|_| ());
     let env = env.activity(fails).activity(works).activity(approve);
-    env.workflow(one).workflow(Slow::run).start().await
+    let env = env.workflow(one).workflow(Slow::run);
+    env.workflow(Patient::run).start().await
 }
 
 fn is_running(run: &Description) -> bool {
@@ -95,6 +114,7 @@ pub(crate) async fn cases() -> Vec<Case> {
         cases.push(Case::of(what, &run).await);
     }
     cases.push(updating(&app).await);
+    cases.push(patient(&app).await);
     let far = app.start(ELSEWHERE, ()).queue("far").await;
     let far = far.expect("it is accepted");
     cases.push(Case::of("nobody serves its queue", &far).await);
@@ -130,7 +150,7 @@ const WAITS: [(&str, &str, Look); 7] = [
         matches!(waiting, Waiting::Timer { .. })
     }),
     ("a message is to come", "message", |waiting| {
-        matches!(waiting, Waiting::Message)
+        matches!(waiting, Waiting::Message { .. })
     }),
     ("a child runs", "child", |waiting| {
         matches!(
@@ -152,6 +172,16 @@ async fn updating(app: &App) -> Case {
     let case = Case::of("an update runs", &run).await;
     change.abort();
     case
+}
+
+/// It rests in a condition, and somebody sent it what it does not know.
+async fn patient(app: &App) -> Case {
+    let run = app.start(Patient::run, ()).await.expect("it starts");
+    for _ in 0..2 {
+        run.send(GO, 1).await.expect("it is kept");
+    }
+    until(&run, |d| d.unhandled_signals == 2).await;
+    Case::of("a condition is to hold", &run).await
 }
 
 /// A store that is away answers nobody, so this is asked with what the worker knows.

@@ -8,6 +8,7 @@ use outlast_model::event::{
 };
 use outlast_model::post::{ChildRequest, Post, PostBody};
 use outlast_model::record::AcceptedBefore;
+use outlast_model::rest::{Await, Awaited, Rest, Unread};
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{ChildCancel, ChildOptions, EventId, EventKind, Fact, ParentClose, RunId};
@@ -50,16 +51,34 @@ pub(super) fn fact() -> BoxedStrategy<Fact> {
                 updates: updates.collect(),
             }
         }),
-        (vec(text(), 0..4), any::<u32>()).prop_map(|(notes, unhandled_signals)| Fact::Noted {
-            notes,
-            unhandled_signals
-        }),
+        (vec(text(), 0..4), any::<u32>(), of(rest())).prop_map(
+            |(notes, unhandled_signals, rest)| Fact::Noted {
+                notes,
+                unhandled_signals,
+                rest: rest.map(Box::new),
+            }
+        ),
         (text(), failure()).prop_map(|(id, failure)| Fact::UpdateRejected {
             id: id.as_str().into(),
             failure
         }),
     ]
     .boxed()
+}
+
+fn rest() -> impl Strategy<Value = Rest> {
+    let what = prop_oneof![
+        text().prop_map(|name| Awaited::Signal(name.as_str().into())),
+        text().prop_map(|id| Awaited::Promise(id.as_str().into())),
+        Just(Awaited::Condition),
+        Just(Awaited::Branch),
+    ];
+    let at = (what, site()).prop_map(|(what, site)| Await { what, site });
+    let unread = (text(), any::<u32>()).prop_map(|(name, count)| Unread {
+        name: name.as_str().into(),
+        count,
+    });
+    (vec(at, 0..4), vec(unread, 0..4)).prop_map(|(at, unread)| Rest { at, unread })
 }
 
 pub(crate) fn post() -> BoxedStrategy<Post> {
