@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
     run.cancel().await?;
     let ended = run.result().await;
     println!("cancelled: {}", ended.is_err_and(|e| e.is_cancelled()));
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

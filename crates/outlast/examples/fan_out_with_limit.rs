@@ -50,7 +50,7 @@ async fn main() -> Result<()> {
     let peak = gauge.0.1.load(Ordering::SeqCst);
     println!("at most 4 at a time: {}", peak <= 4);
     println!("a sample of {} is enough", app.run(sample, 20).await?);
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ async fn main() -> Result<()> {
     for note in desk.describe().await?.notes {
         println!("note: {note}");
     }
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

@@ -22,5 +22,5 @@ async fn main() -> Result<()> {
         .start()
         .await?;
     println!("{}", app.run(hello, "Rust").await?);
-    Ok(())
+    app.shutdown().await.into_result()
 }

@@ -45,7 +45,7 @@ async fn main() -> Result<()> {
     let token = inbox.recv().await.ok_or("no mail")?;
     app.reject_token(&token, "ask again next year").await?;
     println!("{}", run.result().await?);
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

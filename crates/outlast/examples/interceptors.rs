@@ -77,7 +77,7 @@ async fn main() -> Result<()> {
         let call = app.run(order, 500).headers(on_behalf_of(tenant)?);
         println!("{}", call.await?);
     }
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ async fn main() -> Result<()> {
     if let Err(failed) = app.run(travel, "13F").await {
         println!("no ticket: {}", failed.trace().root().message);
     }
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ async fn main() -> Result<()> {
     let patient = app.start(ask_once, 60_000).await?;
     patient.send(ANSWER, "yes").await?;
     println!("{}", patient.result().await?);
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ async fn main() -> Result<()> {
     cart.check_out().await?;
     println!("{}", cart.result().await?);
     println!("items, asked after the end: {}", cart.count().await?);
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ async fn main() -> Result<()> {
     // Each month was a run of its own; this one went on as another.
     let status = subscription.describe().await?.summary.status;
     println!("the first run: {status:?}");
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ async fn main() -> Result<()> {
         println!("{}", account.withdraw(50).id("rent").await?);
     }
     println!("left: {} cents", account.close().await?);
-    Ok(())
+    app.shutdown().await.into_result()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The rows of the papers about the runtime and the worker.
 const ROWS: [(&str, std::ops::RangeInclusive<u32>); 4] = [
@@ -58,6 +59,61 @@ fn every_page_of_the_guide_can_be_read_at_one_sitting() {
         let lines = read(&guide().join(&page)).lines().count();
         assert!(lines <= 150, "{page} has {lines} lines");
     }
+}
+
+/// What the guide says of a choice of features, and how cargo is asked for it.
+const FEATURES: [(&str, &[&str]); 8] = [
+    ("| the default: `macros`, `sqlite` |", &[]),
+    (
+        "| `macros` alone |",
+        &["--no-default-features", "--features", "macros"],
+    ),
+    (
+        "| `sqlite` alone |",
+        &["--no-default-features", "--features", "sqlite"],
+    ),
+    ("| `anyhow` |", &["--features", "anyhow"]),
+    ("| `metrics` |", &["--features", "metrics"]),
+    ("| `tracing` |", &["--features", "tracing"]),
+    ("| `config` |", &["--features", "config"]),
+    ("| `temporal` |", &["--features", "temporal"]),
+];
+
+#[test]
+fn every_choice_of_features_brings_as_many_packages_as_the_guide_says() {
+    let page = read(&guide().join("first-program.md"));
+    let default = packages(&[]);
+    let told = format!("{default} packages in all");
+    assert!(read(&root().join("README.md")).contains(&told), "{told}");
+    for (row, features) in FEATURES {
+        let found = packages(features);
+        let line = page.lines().find(|line| line.starts_with(row));
+        let told = line.unwrap_or_else(|| panic!("no row {row}"));
+        let number = if told.contains(" more |") {
+            format!(" {} more |", found - default)
+        } else {
+            format!(" {found} |")
+        };
+        assert!(told[row.len()..].starts_with(&number), "{told}: {found}");
+    }
+}
+
+/// How many packages cargo builds for a program with these features, Outlast's own included.
+fn packages(features: &[&str]) -> usize {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(root())
+        .args(["tree", "--package", "outlast", "--edges", "normal,build"])
+        .args(["--prefix", "none", "--format", "{p}"])
+        .args(features)
+        .output()
+        .expect("cargo runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo tree: {errors}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let name_and_version = |line: &str| line.splitn(3, ' ').take(2).collect::<Vec<_>>().join(" ");
+    let all: BTreeSet<String> = text.lines().map(name_and_version).collect();
+    all.len()
 }
 
 #[test]

@@ -53,6 +53,7 @@ fn both(test: impl AsyncFn(App)) {
                 .workflow(failing)
                 .workflow(cleaning)
                 .workflow(handing_over)
+                .workflow(taking_turns)
                 .workflow(choosing);
             test(env.settings(cached(runs)).start().await).await;
         });
@@ -266,6 +267,36 @@ fn a_cell_hands_a_result_to_all_who_wait() {
         let run = app.start(handing_over, ()).await.expect("it starts");
         assert_eq!(run.result().await.expect("it ends"), 42);
         sound(&run, handing_over).await;
+    });
+}
+
+#[workflow]
+async fn taking_turns(ctx: Ctx) -> Result<u64> {
+    let total = Rc::new(tokio::sync::Mutex::new(0));
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+    for n in 1..=3 {
+        let (total, sender) = (total.clone(), sender.clone());
+        let branch = async move {
+            let mut total = total.lock().await;
+            *total += ctx.run(double, n).await?;
+            sender.send(n)?;
+            outlast::Ok(())
+        };
+        ctx.spawn(branch).detach();
+    }
+    for n in 1..=3 {
+        assert_eq!(receiver.recv().await, Some(n), "in the order they asked");
+    }
+    let total = *total.lock().await;
+    Ok(total)
+}
+
+#[test]
+fn locks_and_channels_of_tokio_work_between_the_branches_of_one_run() {
+    both(async |app| {
+        let run = app.start(taking_turns, ()).await.expect("it starts");
+        assert_eq!(run.result().await.expect("it ends"), 12);
+        sound(&run, taking_turns).await;
     });
 }
 

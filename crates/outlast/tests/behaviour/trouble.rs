@@ -211,12 +211,17 @@ async fn foreign(ctx: Ctx) -> Result<()> {
 }
 
 #[test]
-fn a_wait_that_is_not_durable_is_named() {
+fn a_timer_of_tokio_panics_where_it_is_made() {
     drive(async {
         let app = TestEnv::new().activity(one).workflow(foreign).start().await;
         let run = app.start(foreign, ()).await.expect("it starts");
         let text = trouble(until(&run, |d| d.trouble.is_some()).await);
-        assert!(text.contains("trouble.rs:"), "{text}");
+        assert!(text.contains("no reactor running"), "{text}");
+        let place = "in main, last durable call at ";
+        assert!(
+            text.contains(place) && text.contains("trouble.rs:"),
+            "{text}"
+        );
     });
 }
 
