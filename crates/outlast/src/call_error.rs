@@ -116,17 +116,17 @@ impl<E> CallError<E> {
     /// A stable code for programs and for the manual.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Failed(..) => "OL-4001",
-            Self::Cancelled(_) => "OL-4002",
-            Self::TimedOut(_) => "OL-4003",
-            Self::Panicked(_) => "OL-4004",
-            Self::NotRegistered(_) => "OL-4005",
-            Self::Terminated(_) => "OL-4006",
-            Self::Rejected(_) => "OL-4007",
-            Self::RunFinished(_) => "OL-4008",
-            Self::AlreadyExists(_) => "OL-4009",
-            Self::NotFound(_) => "OL-4010",
-            Self::Other(_) => "OL-4011",
+            Self::Failed(..) => "OL-4201",
+            Self::Cancelled(_) => "OL-4202",
+            Self::TimedOut(_) => "OL-4203",
+            Self::Panicked(_) => "OL-4204",
+            Self::NotRegistered(_) => "OL-4205",
+            Self::Terminated(_) => "OL-4206",
+            Self::Rejected(_) => "OL-4207",
+            Self::RunFinished(_) => "OL-4208",
+            Self::AlreadyExists(_) => "OL-4209",
+            Self::NotFound(_) => "OL-4210",
+            Self::Other(_) => "OL-4211",
             Self::Refused(refusal) => refusal.code(),
         }
     }

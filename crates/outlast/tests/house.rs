@@ -180,6 +180,26 @@ fn no_source_has_banned_words_or_foreign_letters() {
     none(&broken);
 }
 
+/// Codes are given in the arms of `fn code`: whoever looks one up must find one meaning.
+#[test]
+fn no_code_means_two_things() {
+    let (mut known, mut broken) = (BTreeSet::new(), Vec::new());
+    for source in all_sources() {
+        for (number, line) in (1..).zip(source.text.lines()) {
+            let arm = ["=> \"OL-", "=> (\"OL-"]
+                .iter()
+                .find_map(|arm| line.split_once(arm));
+            let Some((_, code)) = arm else { continue };
+            if !known.insert(code[..4].to_owned()) {
+                let place = source.place(number);
+                broken.push(format!("{place}: OL-{} means something else", &code[..4]));
+            }
+        }
+    }
+    assert!(known.len() > 50, "codes are found");
+    none(&broken);
+}
+
 /// The measure is measured: a blind one would pass everything.
 #[test]
 fn a_function_counts_its_code_and_nothing_else() {

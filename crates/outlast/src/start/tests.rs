@@ -204,7 +204,7 @@ fn an_update_that_is_turned_away_differs_from_one_that_fails() {
         rejected.to_string(),
         "update add of d-1 was rejected: 9 is too much"
     );
-    assert_eq!(rejected.code(), "OL-4007");
+    assert_eq!(rejected.code(), "OL-4207");
     assert!(matches!(rejected, CallError::Rejected(_)));
     assert_eq!(rejected.find::<TooMuch>().expect("typed").0, 9);
     let accepting = block_on(handle.update(ADD, 9).accepted().into_future());
