@@ -23,6 +23,7 @@ pub mod id;
 pub mod job;
 pub mod limits;
 pub mod meter;
+pub mod near;
 pub mod options;
 pub mod payload;
 pub mod planted;

@@ -18,6 +18,19 @@ pub trait Outlet: Send + Sync {
     /// Effects whose commit is durable. [`Effect::Closed`] is for the service alone and never
     /// comes here.
     fn release(&self, effects: Vec<Effect>);
+
+    /// Something waits for code that nobody here has. Told again and again, as often as it is
+    /// looked for.
+    fn lacks(&self, _lack: &Lack) {}
+}
+
+/// Code that nobody here has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// The task queue where it is wanted.
+    pub queue: QueueName,
+    /// What it is, and what to do.
+    pub text: String,
 }
 
 /// What the workers of this application can run, by task queue.

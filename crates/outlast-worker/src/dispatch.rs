@@ -19,7 +19,7 @@ use outlast_model::failure::type_name;
 use outlast_model::task::{
     ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
-use outlast_model::{Failure, QueueName};
+use outlast_model::{ActivityType, Failure, QueueName, near};
 
 use outlast_runtime::panic::discard;
 
@@ -360,6 +360,21 @@ impl Dispatcher {
         }
     }
 
+    /// Says that nobody has this code: whoever looks only at this process would not know.
+    fn not_registered(&self, task: &ActivityTask) -> String {
+        let name = &task.activity_type;
+        let registry = self.queues.get(&task.queue).map(|queue| &queue.registry);
+        let known = registry.into_iter().flat_map(|r| r.activities.keys());
+        let hint = near::hint(name.as_str(), known.map(ActivityType::as_str));
+        let text =
+            format!("no worker has activity {name}; add .activity({name}) to the builder{hint}");
+        self.bus.emit(WorkerEvent::NotRegistered {
+            queue: task.queue.clone(),
+            text: text.clone(),
+        });
+        text
+    }
+
     fn activity(
         self: &Arc<Self>,
         task: ActivityTask,
@@ -370,9 +385,7 @@ impl Dispatcher {
         let queue = self.queues.get(&task.queue);
         let code = queue.and_then(|queue| queue.registry.activities.get(&task.activity_type));
         let Some(code) = code else {
-            let name = task.activity_type.clone();
-            let text =
-                format!("no worker has activity {name}; add .activity({name}) to the builder");
+            let text = self.not_registered(&task);
             return failed(token, Failure::application(type_name::NOT_REGISTERED, text));
         };
         let settings = queue.map_or(&self.settings, |queue| &queue.settings);

@@ -304,6 +304,13 @@ pub enum WorkerEvent {
         /// Why, for a person.
         failure: Failure,
     },
+    /// Something waits for code that nobody here has.
+    NotRegistered {
+        /// Where it waits.
+        queue: QueueName,
+        /// What it is, and what to do.
+        text: String,
+    },
     /// An instance left memory.
     Evicted {
         /// Its run.
@@ -400,6 +407,7 @@ impl WorkerEvent {
             | Self::PanicCaught { .. }
             | Self::CodeWarning { .. }
             | Self::TaskFailed { .. }
+            | Self::NotRegistered { .. }
             | Self::BackendUnavailable { .. }
             | Self::AnswerDropped { .. }
             | Self::PartRestarted { .. }
@@ -446,6 +454,7 @@ impl WorkerEvent {
             Self::CodeWarning { .. } => ("OL-5302", "code-warning"),
             Self::TaskFailed { .. } => ("OL-5303", "task-failed"),
             Self::RunBlocked { .. } => ("OL-5304", "run-blocked"),
+            Self::NotRegistered { .. } => ("OL-5305", "not-registered"),
             Self::Evicted { .. } => ("OL-5401", "evicted"),
             Self::SlotsExhausted { .. } => ("OL-5402", "slots-exhausted"),
             Self::BackendUnavailable { .. } => ("OL-5501", "backend-unavailable"),
@@ -486,6 +495,7 @@ impl WorkerEvent {
             | Self::Stopped { .. }
             | Self::ShardTakenOver { .. }
             | Self::ZombieLimit { .. }
+            | Self::NotRegistered { .. }
             | Self::SlotsExhausted { .. }
             | Self::BackendUnavailable { .. }
             | Self::BackendBack { .. }

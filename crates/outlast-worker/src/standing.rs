@@ -109,6 +109,7 @@ impl Standing {
             | WorkerEvent::CodeWarning { .. }
             | WorkerEvent::TaskFailed { .. }
             | WorkerEvent::RunBlocked { .. }
+            | WorkerEvent::NotRegistered { .. }
             | WorkerEvent::Evicted { .. }
             | WorkerEvent::SlotsExhausted { .. }
             | WorkerEvent::AnswerDropped { .. }

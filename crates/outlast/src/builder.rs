@@ -26,7 +26,8 @@ use crate::activity::{ActivityCtx, ActivityDef, ActivityFn};
 use crate::client::App;
 use crate::config::Config;
 use crate::ctx::Ctx;
-use crate::embedded::{Door, Embedded, Running};
+use crate::door::Door;
+use crate::embedded::{Embedded, Running};
 use crate::erase::AnyProgram;
 use crate::error::{Error, Result};
 use crate::failure::IntoFailure;
@@ -329,11 +330,11 @@ impl<L: 'static> Builder<L> {
         let shards = self.shards.unwrap_or_else(default_shards);
         let threads = shards * (settings.spare_threads + 1);
         let queues = Queues::new(specs, &self.bus);
-        let worker = Worker::new(queues, settings, runtime, self.bus);
+        let worker = Worker::new(queues, settings, runtime.clone(), self.bus);
         let setup = Setup {
             store,
             clock: self.clock.clone(),
-            outlet: Arc::new(Door::new(&worker)),
+            outlet: Arc::new(Door::new(&worker, runtime)),
             capabilities: capabilities(&worker, threads),
             shards,
         };

@@ -9,7 +9,6 @@ mod env;
 mod error;
 #[cfg(feature = "config")]
 mod file;
-mod near;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -251,7 +250,7 @@ impl Config {
         } = said;
         let Some(setting) = find(&key) else {
             let known = TABLE.iter().map(|setting| setting.key);
-            let near = near::nearest(&key, known);
+            let near = outlast_model::near::nearest(&key, known);
             return problems.push(Problem::UnknownKey { key, origin, near });
         };
         if of != For::All && setting.scope == Scope::Application {

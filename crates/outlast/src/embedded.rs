@@ -3,24 +3,22 @@
 //! This is the only place where the two meet; neither learns of the other.
 
 use std::future::ready;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
-use outlast_engine::Effect;
 use outlast_model::event::UpdateRequest;
 use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{
-    ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, Permit, Query, SlotKind, StopReason,
-    TaskAnswer, TaskToken,
+    ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, Query, StopReason, TaskAnswer,
+    TaskToken,
 };
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
 use outlast_model::{AnswerToken, Event, Failure, Payload, QueueName, Refusal, RequestId, RunId};
 use outlast_service::mail::Reply;
-use outlast_service::outlet::Outlet;
 use outlast_service::service::{self, Service};
 use outlast_service::shard::Turn;
 use outlast_worker::port::{Answer, ClientPort, Lane, Next, WorkerPort};
 use outlast_worker::state::WorkerState;
-use outlast_worker::{Dispatch, Pace, Worker};
+use outlast_worker::{Pace, Worker};
 
 use crate::answer::token;
 use crate::run_reply;
@@ -155,41 +153,6 @@ impl Drop for Running {
         } else {
             Pace::Hurried
         });
-    }
-}
-
-/// The service's way to the worker. Weak: the worker holds the service, and nothing would ever
-/// be freed.
-pub(crate) struct Door(Weak<Worker>);
-
-impl Door {
-    pub(crate) fn new(worker: &Arc<Worker>) -> Self {
-        Self(Arc::downgrade(worker))
-    }
-}
-
-impl Outlet for Door {
-    fn take_slot(&self, queue: &QueueName, kind: SlotKind) -> Permit {
-        let worker = self.0.upgrade();
-        worker.map_or(Permit::Full, |worker| worker.take_slot(queue, kind))
-    }
-
-    fn return_slot(&self, queue: &QueueName, kind: SlotKind) {
-        if let Some(worker) = self.0.upgrade() {
-            worker.return_slot(queue, kind);
-        }
-    }
-
-    fn release(&self, effects: Vec<Effect>) {
-        let work = effects.into_iter().filter_map(|effect| match effect {
-            Effect::StartActivity(task) => Some(Dispatch::Activity(task)),
-            Effect::StartStep(task) => Some(Dispatch::Step(task)),
-            Effect::Stop(token, reason) => Some(Dispatch::Stop(token, reason)),
-            Effect::Closed(_) | Effect::Update(..) => None,
-        });
-        if let Some(worker) = self.0.upgrade() {
-            worker.dispatch(work.collect());
-        }
     }
 }
 

@@ -31,6 +31,7 @@ pub mod combine;
 pub mod config;
 mod continuing;
 mod ctx;
+mod door;
 mod embedded;
 mod erase;
 mod error;

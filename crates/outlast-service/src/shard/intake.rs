@@ -5,7 +5,7 @@ use outlast_engine::{Decision, Effect, Input, Run};
 use outlast_model::event::{DeliveryFailedCause, UpdateRequest};
 use outlast_model::id::{Epoch, Version, WorkflowId};
 use outlast_model::start::{ReusePolicy, StartReply, StartRequest, UpdateReply, UpdateStage};
-use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptToken, RunNo, StopReason};
+use outlast_model::task::{AttemptOutcome, AttemptToken, RunNo, StopReason};
 use outlast_model::view::{Description, RunOutcome, RunRef};
 use outlast_model::{Payload, Refusal, RequestId, Status, Timestamp};
 
@@ -404,18 +404,6 @@ impl Shard {
                 self.batch.acks.push((no, ack));
             }
             (Sender::Nobody | Sender::Post(_), _) => {}
-        }
-    }
-
-    /// Whether an attempt of this kind may be handed out here at all.
-    pub(super) fn can_run(&self, run: &Run, kind: AttemptKind, seq: outlast_model::Seq) -> bool {
-        match kind {
-            AttemptKind::Step => true,
-            AttemptKind::Activity => run.activity(seq).is_some_and(|activity| {
-                let scheduled = &activity.scheduled;
-                let capabilities = &self.parts.capabilities;
-                capabilities.has_activity(&scheduled.queue, &scheduled.activity_type)
-            }),
         }
     }
 }

@@ -5,10 +5,12 @@ use outlast_engine::{Run, activity};
 use outlast_model::event::TaskFailedCause;
 use outlast_model::failure::type_name;
 use outlast_model::id::DEFAULT_QUEUE;
+use outlast_model::task::AttemptKind;
 use outlast_model::view::Trouble;
-use outlast_model::{Failure, QueueName, Timestamp};
+use outlast_model::{ActivityType, Failure, QueueName, Seq, Timestamp, WorkflowType, near};
 
 use super::Shard;
+use crate::outlet::Lack;
 
 impl Shard {
     /// Why the run waits for a build that has more, if it does.
@@ -43,32 +45,77 @@ impl Shard {
         Some(self.trouble(queue, "activity", name, activity.waiting_since))
     }
 
-    fn trouble(&self, queue: &QueueName, kind: &str, name: &str, since: Timestamp) -> Trouble {
-        let is_served = self.parts.capabilities.serves(queue);
+    fn trouble(
+        &self,
+        queue: &QueueName,
+        kind: &'static str,
+        name: &str,
+        since: Timestamp,
+    ) -> Trouble {
+        let text = self.not_registered(queue, kind, name);
         Trouble {
             cause: TaskFailedCause::WorkerUnhandledFailure,
             since,
             attempts: 0,
-            failure: not_registered(queue, is_served, kind, name),
+            failure: Failure::application(type_name::NOT_REGISTERED, text),
             next_try: None,
         }
     }
-}
 
-/// What is not there, and the line to paste.
-fn not_registered(queue: &QueueName, is_served: bool, kind: &str, name: &str) -> Failure {
-    let text = if queue.as_str() == DEFAULT_QUEUE {
-        format!("no worker has {kind} {name}; add .{kind}({name}) to the builder")
-    } else if is_served {
+    /// Whether an attempt of this kind may be handed out here at all; if not, somebody should
+    /// know.
+    pub(super) fn can_run(&self, run: &Run, kind: AttemptKind, seq: Seq) -> bool {
+        let scheduled = match kind {
+            AttemptKind::Step => return true,
+            AttemptKind::Activity => run.activity(seq).map(|activity| &activity.scheduled),
+        };
+        scheduled.is_some_and(|scheduled| {
+            let (queue, name) = (&scheduled.queue, &scheduled.activity_type);
+            let has = self.parts.capabilities.has_activity(queue, name);
+            if !has {
+                self.tell_lack(queue, "activity", name.as_str());
+            }
+            has
+        })
+    }
+
+    /// Whether the code of a run that is due is here; if not, somebody should know.
+    pub(super) fn has_code(&self, run: &Run) -> bool {
+        let has = self.has_type(run);
+        if !has {
+            let started = run.started();
+            self.tell_lack(&started.queue, "workflow", started.workflow_type.as_str());
+        }
+        has
+    }
+
+    fn tell_lack(&self, queue: &QueueName, kind: &'static str, name: &str) {
+        let text = self.not_registered(queue, kind, name);
+        let queue = queue.clone();
+        self.parts.outlet.lacks(&Lack { queue, text });
+    }
+
+    /// What is not there, the line to paste, and what may have been meant.
+    fn not_registered(&self, queue: &QueueName, kind: &'static str, name: &str) -> String {
+        let Some(served) = self.parts.capabilities.queues.get(queue) else {
+            return format!(
+                "no worker here serves task queue {queue}, where {kind} {name} waits; add \
+                 .queue({queue:?}, |q| q.{kind}({name})) to the builder"
+            );
+        };
+        let hint = if kind == "activity" {
+            near::hint(name, served.activities.iter().map(ActivityType::as_str))
+        } else {
+            near::hint(name, served.workflows.iter().map(WorkflowType::as_str))
+        };
+        if queue.as_str() == DEFAULT_QUEUE {
+            return format!(
+                "no worker has {kind} {name}; add .{kind}({name}) to the builder{hint}"
+            );
+        }
         format!(
             "no worker of task queue {queue} has {kind} {name}; add .{kind}({name}) to its \
-             .queue({queue:?}, ..)"
+             .queue({queue:?}, ..){hint}"
         )
-    } else {
-        format!(
-            "no worker here serves task queue {queue}, where {kind} {name} waits; add \
-             .queue({queue:?}, |q| q.{kind}({name})) to the builder"
-        )
-    };
-    Failure::application(type_name::NOT_REGISTERED, text)
+    }
 }

@@ -38,7 +38,7 @@ impl Shard {
             return None;
         }
         let run = entry.run.as_ref()?;
-        let is_task = wants_task(run, now) && self.has_type(run);
+        let is_task = wants_task(run, now) && self.has_code(run);
         // Code that cannot go on comes back with its task, when that is tried again.
         let is_rebuild = entry.needs_instance
             && !entry.is_cached

@@ -61,6 +61,10 @@ pub(crate) fn all() -> Vec<WorkerEvent> {
             cause: TaskFailedCause::NonDeterminism,
             failure: failure(),
         },
+        WorkerEvent::NotRegistered {
+            queue: "orders".into(),
+            text: "no worker has activity chrage; did you mean charge?".into(),
+        },
         WorkerEvent::Evicted {
             run_id: run.run_id,
             queue: "orders".into(),

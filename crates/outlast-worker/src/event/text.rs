@@ -46,6 +46,7 @@ impl WorkerEvent {
             | Self::ThreadReturned(_)
             | Self::ZombieEnded { .. }
             | Self::CodeWarning { .. }
+            | Self::NotRegistered { .. }
             | Self::Evicted { .. }
             | Self::BackendUnavailable { .. }
             | Self::BackendBack { .. }
@@ -106,6 +107,7 @@ impl WorkerEvent {
                 cause,
                 failure,
             } => cannot_go_on(run, *cause, failure),
+            Self::NotRegistered { text, .. } => text.clone(),
             Self::Evicted { run_id, cause, .. } => format!("run {run_id} left memory: {cause}"),
             Self::SlotsExhausted { queue, kind } => {
                 format!("queue {queue}: all {kind} slots are taken")

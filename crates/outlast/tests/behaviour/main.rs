@@ -10,6 +10,7 @@ mod children;
 mod concurrency;
 mod eviction;
 mod ids;
+mod lacking;
 mod lifecycle;
 mod messages;
 mod promises;
