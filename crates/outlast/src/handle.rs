@@ -182,13 +182,18 @@ impl<T: Data, E: IntoFailure> Handle<T, E> {
     /// How it failed, or why the backend cannot say.
     pub async fn result(&self) -> Result<T, CallError<E::Seen>> {
         let outcome = self.app.port().result(self.run.clone()).await?;
-        let outcome = follow(&self.app, &self.run.workflow_id, outcome).await?;
-        read_outcome::<T, E>(&self.workflow_type, &self.run.workflow_id, outcome)
+        read_outcome::<T, E>(
+            &self.app,
+            &self.workflow_type,
+            &self.run.workflow_id,
+            outcome,
+        )
+        .await
     }
 }
 
 /// The end of the chain: a run that went on as another has no result of its own.
-pub(crate) async fn follow<E>(
+async fn follow<E>(
     app: &App,
     workflow_id: &WorkflowId,
     mut outcome: RunOutcome,
@@ -203,19 +208,22 @@ pub(crate) async fn follow<E>(
     Ok(outcome)
 }
 
-/// The typed result of a run.
-pub(crate) fn read_outcome<T: Data, E: IntoFailure>(
+/// The typed result of a chain of which one run has ended.
+pub(crate) async fn read_outcome<T: Data, E: IntoFailure>(
+    app: &App,
     workflow_type: &WorkflowType,
     workflow_id: &WorkflowId,
     outcome: RunOutcome,
 ) -> Result<T, CallError<E::Seen>> {
-    let failure = match outcome {
+    let failure = match follow(app, workflow_id, outcome).await? {
         RunOutcome::Completed(result) => match result.decode() {
             Ok(value) => return Ok(value),
-            Err(error) => FailureTrace::application(
-                type_name::DECODE,
-                format!("its result is not a `{}`: {error}", rust_type::<T>()),
-            ),
+            Err(error) => {
+                let wanted = rust_type::<T>();
+                let doubt = mistyped(app, workflow_type, workflow_id).await;
+                let text = format!("its result is not a `{wanted}`: {error}; {doubt}");
+                FailureTrace::application(type_name::DECODE, text)
+            }
         },
         RunOutcome::Failed(failure) => failure,
         RunOutcome::Canceled => FailureTrace::canceled("the run was cancelled"),
@@ -242,6 +250,22 @@ pub(crate) fn read_outcome<T: Data, E: IntoFailure>(
         name => format!("workflow {name} ({workflow_id}) failed"),
     };
     Err(CallError::observe::<E>(Trace::of(origin, failure)))
+}
+
+/// Why a result has another type than was asked for: mostly the run is of another workflow.
+async fn mistyped(app: &App, asked: &WorkflowType, workflow_id: &WorkflowId) -> String {
+    let found = app.port().describe(RunRef::newest(workflow_id.clone()));
+    match found.await {
+        Ok(run) if run.summary.workflow_type != *asked => format!(
+            "run {workflow_id} is of workflow {}, and workflow {asked} was asked for: give `get` \
+             the one that it is",
+            run.summary.workflow_type
+        ),
+        Ok(_) | Err(_) => format!(
+            "the type wanted of workflow {asked} may be wrong: compare it with what the code that \
+             ran it returns"
+        ),
+    }
 }
 
 impl<T, E> Clone for Handle<T, E> {

@@ -16,7 +16,7 @@ use outlast_model::{
 use crate::call_error::{CallError, ENCODE};
 use crate::client::App;
 use crate::failure::{FailureTrace, IntoFailure};
-use crate::handle::{Handle, follow, read_outcome};
+use crate::handle::{Handle, read_outcome};
 use crate::outgoing::Encoded;
 use crate::trace::Trace;
 use crate::wire::Data;
@@ -333,8 +333,7 @@ impl<T: Data, E: IntoFailure> IntoFuture for Run<T, E> {
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
-            let outcome = follow(&app, &workflow_id, outcome).await?;
-            read_outcome::<T, E>(&workflow_type, &workflow_id, outcome)
+            read_outcome::<T, E>(&app, &workflow_type, &workflow_id, outcome).await
         })
     }
 }

@@ -157,7 +157,27 @@ fn a_result_that_does_not_decode_is_told_to_whoever_asked() {
         let app = TestEnv::new().workflow(number).start().await;
         let error = app.run(AS_NUMBER, 5).await.expect_err("it is a number");
         assert!(matches!(error, CallError::Other(_)), "{error:?}");
-        assert!(error.to_string().contains("its result is not a"), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("its result is not a"), "{text}");
+        assert!(
+            text.contains("the type wanted of workflow number may be wrong"),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn a_handle_of_another_workflow_says_so_when_the_result_does_not_fit() {
+    drive(async {
+        let app = TestEnv::new().workflow(number).start().await;
+        app.run(number, 5).id("a").await.expect("it ends");
+        let error = app.get(mistaken, "a").result().await;
+        let text = error.expect_err("it is a number").to_string();
+        assert!(text.contains("String`"), "{text}");
+        assert!(
+            text.contains("run a is of workflow number, and workflow mistaken was asked for"),
+            "{text}"
+        );
     });
 }
 
