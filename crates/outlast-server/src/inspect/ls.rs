@@ -12,8 +12,8 @@ use crate::{clock, out};
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Only runs that stand so: running, completed, failed, cancelled, terminated, timed-out
-    #[arg(long, value_name = "STATUS", value_parser = status)]
+    #[arg(long, value_name = "STATUS", value_parser = status,
+          help = format!("Only runs that stand so: {}", names()))]
     status: Option<Status>,
     /// Only runs of this workflow
     #[arg(long = "type", value_name = "TYPE")]
@@ -28,16 +28,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Stop> {
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let filter = ListFilter {
         status: args.status,
         workflow_type: args.workflow_type.as_deref().map(WorkflowType::new),
-        limit: usize::try_from(args.limit).unwrap_or(usize::MAX),
+        // One more, to know whether there are more.
+        limit: limit.saturating_add(1),
         before: None,
     };
-    let runs = args.place.open()?.list(&filter)?;
+    let mut runs = args.place.open()?.list(&filter)?;
+    let has_more = runs.len() > limit;
+    runs.truncate(limit);
     match args.output {
         Output::Json => out::line(&json::print(&json::list(&runs))),
         Output::Table => out::line(&table(&runs)),
+    }
+    if has_more {
+        out::error(&format!(
+            "the newest {limit} of more: --limit N shows more, --status and --type choose"
+        ));
     }
     Ok(())
 }
@@ -45,10 +54,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Stop> {
 fn status(name: &str) -> Result<Status, String> {
     let name = name.replace("canceled", "cancelled");
     let found = Status::ALL.into_iter().find(|s| s.name() == name);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = Status::ALL.iter().map(|s| s.name()).collect();
-        format!("one of {}", names.join(", "))
-    })
+    found.ok_or_else(|| format!("one of {}", names()))
+}
+
+fn names() -> String {
+    let names: Vec<&str> = Status::ALL.iter().map(|s| s.name()).collect();
+    names.join(", ")
 }
 
 fn table(runs: &[Summary]) -> String {

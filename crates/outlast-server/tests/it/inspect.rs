@@ -29,6 +29,18 @@ fn ls_filters_by_status_and_type_and_counts() {
 }
 
 #[test]
+fn ls_says_that_there_are_more_and_how_to_see_them() {
+    let room = finished("more");
+    for line in ["ls --db a.db --limit 19", "ls --db a.db --limit 19 -o json"] {
+        let words = room.run(line).stderr();
+        assert!(words.contains("newest 19 of more: --limit"), "{words}");
+    }
+    assert_eq!(room.run("ls --db a.db --limit 20").stderr(), "");
+    let help = room.run("ls --help").ok();
+    assert!(help.contains("continued-as-new"), "{help}");
+}
+
+#[test]
 fn show_tells_one_run_and_gives_temporals_history() {
     let room = finished("show");
     let page = room.run("show order-1 --db a.db").ok();
