@@ -47,7 +47,7 @@ pub enum Refusal {
     },
     /// A run with this id exists and the policy says no.
     #[error(
-        "workflow {workflow_id} already has run {run_id} ({status}): choose another id, or a policy that allows it"
+        "workflow {workflow_id} already has run {run_id} ({status}): app.get(workflow, {workflow_id:?}) finds it; to start one more choose another id, or a policy with .conflict(..) (while it is open) or .reuse(..) (when it has ended)"
     )]
     AlreadyStarted {
         /// The id.
@@ -58,7 +58,7 @@ pub enum Refusal {
         status: Status,
     },
     /// There is no such run.
-    #[error("no run for {what:?}: list them with `outlast ls`")]
+    #[error("no run for {what:?}: list them with `outlast ls --db FILE`")]
     NotFound {
         /// Workflow id or run id, as given.
         what: String,

@@ -10,6 +10,7 @@ pub(crate) mod why;
 use std::path::PathBuf;
 
 use outlast::why::Around;
+use outlast_model::Refusal;
 use outlast_model::view::{RunRef, Summary};
 use outlast_service::inspect::{Found, Inspector};
 use rustix::io::Errno;
@@ -57,7 +58,8 @@ impl Place {
 
     /// The run a person means.
     fn find(&self, inspector: &Inspector, run: &str) -> Result<RunRef, Stop> {
-        match inspector.find(run)? {
+        let found = inspector.find(run).map_err(|refusal| self.named(refusal));
+        match found? {
             Found::One(summary) => Ok(exactly(&summary)),
             Found::Several(runs) => {
                 let name = |r: &Summary| format!("  {}  {}", r.workflow_id, r.run_id);
@@ -68,6 +70,19 @@ impl Place {
                 )))
             }
         }
+    }
+
+    /// A run that is not there may be in another file.
+    fn named(&self, refusal: Refusal) -> Stop {
+        let Refusal::NotFound { what } = &refusal else {
+            return refusal.into();
+        };
+        Stop::NotFound(format!(
+            "no run for {what:?} in {0}: `outlast ls --db {0}` lists them, --db FILE names another \
+             file [{1}]",
+            self.db.display(),
+            refusal.code()
+        ))
     }
 
     /// Whether a process owns the file, as far as can be told: the last one that opened it has

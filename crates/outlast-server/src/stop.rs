@@ -63,7 +63,7 @@ impl fmt::Display for Stop {
 
 impl From<&OpenError> for Stop {
     fn from(error: &OpenError) -> Self {
-        let text = format!("{error} [{}]", error.code());
+        let text = error.to_string();
         if matches!(error, OpenError::Missing { .. }) {
             Self::NotFound(text)
         } else if matches!(error, OpenError::InUse { .. }) {

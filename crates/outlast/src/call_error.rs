@@ -15,7 +15,7 @@ pub(crate) const ENCODE: &str = "outlast.Encode";
 
 /// Why a durable call did not give its result. `E` is the error type in the callee's signature,
 /// or [`Opaque`] if that is the untyped [`Error`](crate::Error).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum CallError<E = Opaque> {
     /// The callee returned this error.
@@ -165,7 +165,28 @@ impl<E> fmt::Display for CallError<E> {
     }
 }
 
-impl<E: fmt::Debug> StdError for CallError<E> {
+/// A program that gives up prints this: the code, and everything that is known.
+impl<E> fmt::Debug for CallError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = self.code();
+        match self {
+            Self::Refused(refusal) => write!(f, "{code}: {refusal}"),
+            Self::Failed(_, trace)
+            | Self::Cancelled(trace)
+            | Self::TimedOut(trace)
+            | Self::Panicked(trace)
+            | Self::NotRegistered(trace)
+            | Self::Terminated(trace)
+            | Self::Rejected(trace)
+            | Self::RunFinished(trace)
+            | Self::AlreadyExists(trace)
+            | Self::NotFound(trace)
+            | Self::Other(trace) => write!(f, "{code}: {trace}"),
+        }
+    }
+}
+
+impl<E> StdError for CallError<E> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.stored().map(|trace| trace as _)
     }

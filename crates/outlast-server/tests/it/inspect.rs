@@ -117,7 +117,11 @@ fn exit_codes_tell_what_was_wrong() {
             .stderr()
             .contains("outlast demo")
     );
-    assert_eq!(room.run("show order-999 --db a.db").code(), Some(4));
+    let missing = room.run("show order-999 --db a.db");
+    assert_eq!(missing.code(), Some(4));
+    let words = missing.stderr();
+    assert!(words.contains("outlast ls --db a.db"), "{words}");
+    assert!(words.contains("[OL-1005]"), "{words}");
     assert_eq!(room.run("why order-999 --db a.db").code(), Some(4));
     assert_eq!(room.run("show order- --db a.db").code(), Some(2));
     assert_eq!(room.run("ls --db a.db --no-such-flag").code(), Some(2));

@@ -1,6 +1,7 @@
 //! Why a database file cannot be opened: one variant per remedy, each with a code to search for
 //! and the fix in its text. And how what SQLite says becomes what the port says.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use outlast_model::task::RunNo;
@@ -8,12 +9,13 @@ use rusqlite::ErrorCode;
 
 use crate::store::ReadError;
 
-/// Why the database was not opened. Nothing was changed in it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why the database was not opened. Nothing was changed in it. Its text
+/// begins with its code, which would be lost on the way to whoever reads it.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// Another owner has it.
-    #[error("{} is in use by {}: one process owns a file; stop that one, or ask it", path.display(), holder(*pid))]
+    #[error("OL-4101: {0} is in use by {1}: one process owns a file; stop that one, or start and signal runs from within it; `outlast ls --db {0}` looks into it meanwhile", path.display(), holder(*pid))]
     InUse {
         /// The database.
         path: PathBuf,
@@ -21,7 +23,7 @@ pub enum OpenError {
         pid: Option<u32>,
     },
     /// Written by a newer Outlast.
-    #[error("{} has format {found}, this build knows up to {supported}: use the newer build", path.display())]
+    #[error("OL-4102: {} has format {found}, this build knows up to {supported}: use the newer build", path.display())]
     Newer {
         /// The database.
         path: PathBuf,
@@ -31,19 +33,19 @@ pub enum OpenError {
         supported: i32,
     },
     /// Somebody else's file.
-    #[error("{} is not an Outlast database and is left as it is: choose another path", path.display())]
+    #[error("OL-4103: {} is not an Outlast database and is left as it is: choose another path", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
     /// No right to write.
-    #[error("{} or its directory cannot be written: grant this user write access to both", path.display())]
+    #[error("OL-4104: {} or its directory cannot be written: grant this user write access to both", path.display())]
     ReadOnly {
         /// The database.
         path: PathBuf,
     },
     /// A file system whose locks cannot be trusted.
-    #[error("{} is on {kind}, where file locks cannot be trusted: use a local disk, or set allow_network_file_system", path.display())]
+    #[error("OL-4105: {} is on {kind}, where file locks cannot be trusted: use a local disk, or set allow_network_file_system", path.display())]
     NetworkFileSystem {
         /// The database.
         path: PathBuf,
@@ -51,7 +53,7 @@ pub enum OpenError {
         kind: String,
     },
     /// The file is not as it was written.
-    #[error("{} is damaged ({reason}): keep a copy of it and restore a backup", path.display())]
+    #[error("OL-4106: {} is damaged ({reason}): keep a copy of it and restore a backup", path.display())]
     Damaged {
         /// The database.
         path: PathBuf,
@@ -59,14 +61,14 @@ pub enum OpenError {
         reason: String,
     },
     /// No room.
-    #[error("no room for {}: free some space and open it again", path.display())]
+    #[error("OL-4107: no room for {}: free some space and open it again", path.display())]
     Full {
         /// The database.
         path: PathBuf,
     },
     /// A SQLite with known data loss.
     #[error(
-        "SQLite {found} can lose commits, {needed} or newer is needed: build with the feature `bundled`"
+        "OL-4108: SQLite {found} can lose commits, {needed} or newer is needed: build with the feature `bundled`"
     )]
     OldSqlite {
         /// What is linked.
@@ -75,25 +77,25 @@ pub enum OpenError {
         needed: &'static str,
     },
     /// A directory, or for a reader the file, does not exist.
-    #[error("{} does not exist: create it, or correct the path", path.display())]
+    #[error("OL-4109: {} does not exist: create it, or correct the path", path.display())]
     Missing {
         /// What is missing.
         path: PathBuf,
     },
     /// Part of the path is no directory.
-    #[error("{} is not a directory: correct the path", path.display())]
+    #[error("OL-4110: {} is not a directory: correct the path", path.display())]
     NotADirectory {
         /// What is none.
         path: PathBuf,
     },
     /// The path names a directory.
-    #[error("{} is a directory: name a file in it", path.display())]
+    #[error("OL-4111: {} is a directory: name a file in it", path.display())]
     IsADirectory {
         /// The directory.
         path: PathBuf,
     },
     /// Anything else the system said.
-    #[error("{} cannot be opened: {reason}", path.display())]
+    #[error("OL-4112: {} cannot be opened: {reason}", path.display())]
     Other {
         /// The database.
         path: PathBuf,
@@ -163,6 +165,13 @@ impl OpenError {
     }
 }
 
+/// A program that gives up prints this: the sentence, not its parts.
+impl fmt::Debug for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl From<OpenError> for ReadError {
     fn from(error: OpenError) -> Self {
         Self::Failed {
@@ -208,4 +217,49 @@ fn holder(pid: Option<u32>) -> String {
         || "another process".to_owned(),
         |pid| format!("process {pid}"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every() -> [OpenError; 12] {
+        let path = || PathBuf::from("a.db");
+        let reason = || "no".to_owned();
+        let (kind, needed, found) = ("nfs".to_owned(), "3.51", "3.1".to_owned());
+        let (pid, supported) = (Some(7), 3);
+        [
+            OpenError::InUse { path: path(), pid },
+            OpenError::Newer {
+                path: path(),
+                found: 9,
+                supported,
+            },
+            OpenError::Foreign { path: path() },
+            OpenError::ReadOnly { path: path() },
+            OpenError::NetworkFileSystem { path: path(), kind },
+            OpenError::Damaged {
+                path: path(),
+                reason: reason(),
+            },
+            OpenError::Full { path: path() },
+            OpenError::OldSqlite { found, needed },
+            OpenError::Missing { path: path() },
+            OpenError::NotADirectory { path: path() },
+            OpenError::IsADirectory { path: path() },
+            OpenError::Other {
+                path: path(),
+                reason: reason(),
+            },
+        ]
+    }
+
+    #[test]
+    fn every_text_begins_with_its_own_code() {
+        for error in every() {
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{}: ", error.code())), "{text}");
+            assert_eq!(format!("{error:?}"), text);
+        }
+    }
 }

@@ -27,11 +27,11 @@ fn a_second_owner_is_refused_and_told_who_has_the_file() {
         pid: Some(std::process::id()),
     };
     assert_eq!(refusal(&path), refused);
-    assert!(
-        refused
-            .to_string()
-            .contains(&std::process::id().to_string())
-    );
+    let text = refused.to_string();
+    assert!(text.contains(&std::process::id().to_string()), "{text}");
+    assert!(text.contains("outlast ls --db"), "{text}");
+    // What a `main` that gives up prints.
+    assert_eq!(format!("{refused:?}"), text);
     first.boot().expect("boots");
     first.close().expect("closes");
     let second = SqliteStore::open(&path).expect("the first has let it go");

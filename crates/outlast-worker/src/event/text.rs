@@ -21,7 +21,8 @@ impl WorkerEvent {
                 "workflow code must not block: move this work to an activity or a step"
             }
             Self::StuckGivenUp(_) | Self::RunBlocked { .. } => {
-                "the run is blocked: fix its code and restart, or retry the run"
+                "the run is blocked: fix its code and restart, or let it try again with \
+                 app.get(workflow, id).retry()"
             }
             Self::CancelIgnored { .. } | Self::Zombie { .. } => {
                 "let its code look at is_cancelled() or wait for cancelled()"

@@ -224,3 +224,25 @@ fn an_untyped_error_can_carry_a_typed_one() {
     assert_eq!(error.find::<ChargeError>(), Some(declined()));
     assert_eq!(error.downcast_ref::<ChargeError>(), Some(&declined()));
 }
+
+#[test]
+fn whatever_reaches_main_says_its_code() {
+    let refused = CallError::<Opaque>::Refused(outlast_model::Refusal::StoreFull);
+    let failed = CallError::<Opaque>::cancelled("asked to");
+    let path = "a.db".into();
+    let open = outlast_service::sqlite::OpenError::Foreign { path };
+    let boxed: [(Box<dyn std::error::Error>, &str); 3] = [
+        (Box::new(refused), "OL-2001: the store has no room"),
+        (Box::new(failed), "OL-4202: asked to"),
+        (Box::new(open.clone()), "OL-4103: a.db is not an Outlast"),
+    ];
+    for (error, beginning) in boxed {
+        let text = format!("{error:?}");
+        assert!(text.starts_with(beginning), "{text}");
+    }
+    let ours = format!("{:?}", Error::from(open));
+    assert!(
+        ours.starts_with("OL-4103: a.db is not an Outlast"),
+        "{ours}"
+    );
+}

@@ -143,7 +143,7 @@ fn a_handle_talks_to_the_newest_run_of_its_id() {
     let refused = block_on(handle.describe()).expect_err("there is none");
     assert_eq!(
         refused.to_string(),
-        "no run for \"d-1\": list them with `outlast ls` [OL-1005]"
+        "no run for \"d-1\": list them with `outlast ls --db FILE` [OL-1005]"
     );
     let full = block_on(app.start(DOUBLE, 1).into_future()).expect_err("refused");
     assert_eq!(full.refusal(), Some(&Refusal::StoreFull));
