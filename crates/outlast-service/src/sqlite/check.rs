@@ -48,6 +48,7 @@ pub(super) fn check(conn: &Connection) -> Result<Report, ReadError> {
         report.damage.push(reason);
     }
     report.damage.extend(unindexed(&tx).map_err(lost)?);
+    report.damage.extend(unlisted(&tx).map_err(lost)?);
     posts(&tx, &mut report).map_err(lost)?;
     Ok(report)
 }
@@ -101,6 +102,15 @@ fn unindexed(conn: &Connection) -> rusqlite::Result<Option<String>> {
               OR NOT EXISTS (SELECT 1 FROM rid WHERE rid.run_id = run.run_id AND rid.run = run.id))";
     let missing = conn.query_row(sql, (), |row| count(row, 0))?;
     Ok((missing > 0).then(|| format!("{missing} runs are not in the index of ids")))
+}
+
+/// Open runs the watermark vouches for that the index of open runs does not have: nobody would
+/// take them up again.
+fn unlisted(conn: &Connection) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT count(*) FROM run \
+         WHERE status = 0 AND id <= (SELECT value FROM meta WHERE key = 'indexed')";
+    let missing = conn.query_row(sql, (), |row| count(row, 0))?;
+    Ok((missing > 0).then(|| format!("{missing} open runs are not in the index of open runs")))
 }
 
 /// Posts that nobody took: each whole, and none with a number that could be given again.

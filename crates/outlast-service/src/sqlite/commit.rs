@@ -29,11 +29,11 @@ const UPDATE_RUN: &str = "UPDATE run SET status = ?1, version = ?2, epoch = ?3, 
      events = ?5, bytes = ?6, closed = ?7, wake = ?8, attention = ?9 \
      WHERE id = ?10 AND version = ?11 AND epoch = ?12 AND head = ?13";
 
-/// The same for a run that was open and stays so. A statement that does not name the status leaves
-/// the index of open runs alone, which is a tenth of the work.
+/// The same for a run that was open and stays so, whether the index of open runs has it or not. A
+/// statement that does not set the status leaves that index alone, which is a tenth of the work.
 const UPDATE_OPEN_RUN: &str = "UPDATE run SET version = ?2, epoch = ?3, head = ?4, \
      events = ?5, bytes = ?6, closed = ?7, wake = ?8, attention = ?9 \
-     WHERE id = ?10 AND version = ?11 AND epoch = ?12 AND head = ?13 AND status = ?1";
+     WHERE id = ?10 AND version = ?11 AND epoch = ?12 AND head = ?13 AND status <= ?1";
 
 /// [`UPDATE_RUN`] without the fence: see [`Bug::StaleEpochAccepted`].
 const UPDATE_RUN_UNFENCED: &str = "UPDATE run SET status = ?1, version = ?2, epoch = ?3, \
@@ -54,7 +54,7 @@ pub(super) fn write(
     forgotten: &[PostNo],
 ) -> Result<(), CommitError> {
     run(conn, BEGIN)?;
-    let written = write_all(conn, group)
+    let written = write_all(conn, group, index)
         .and_then(|()| post::remove(conn, forgotten).map_err(|e| lost(&e)))
         .and_then(|()| post::write(conn, group))
         .and_then(|()| index.write(conn).map_err(|e| lost(&e)))
@@ -68,9 +68,11 @@ pub(super) fn write(
     written
 }
 
-fn write_all(conn: &Connection, group: &[Commit]) -> Result<(), CommitError> {
+fn write_all(conn: &Connection, group: &[Commit], index: &Batch) -> Result<(), CommitError> {
     let mut statements = Statements::of(conn).map_err(|e| lost(&e))?;
-    group.iter().try_for_each(|commit| statements.write(commit))
+    group
+        .iter()
+        .try_for_each(|commit| statements.write(commit, index))
 }
 
 struct Statements<'c> {
@@ -97,8 +99,8 @@ impl<'c> Statements<'c> {
         })
     }
 
-    fn write(&mut self, commit: &Commit) -> Result<(), CommitError> {
-        self.write_row(commit)?;
+    fn write(&mut self, commit: &Commit, index: &Batch) -> Result<(), CommitError> {
+        self.write_row(commit, index)?;
         self.insert_blob
             .execute((int(commit.id.0), int(commit.prev.0), &commit.blob))
             .map_err(|e| number_in_use(commit.id, &e))?;
@@ -113,14 +115,16 @@ impl<'c> Statements<'c> {
         Ok(())
     }
 
-    fn write_row(&mut self, commit: &Commit) -> Result<(), CommitError> {
+    fn write_row(&mut self, commit: &Commit, index: &Batch) -> Result<(), CommitError> {
         let conflict = CommitError::Conflict { run: commit.row.no };
         match commit.expect {
-            Expect::New if commit.prev == CommitNo(0) => match self.insert(&commit.row) {
-                Ok(_) => Ok(()),
-                Err(e) if is_constraint(&e) => Err(conflict),
-                Err(e) => Err(lost(&e)),
-            },
+            Expect::New if commit.prev == CommitNo(0) => {
+                match self.insert(&commit.row, index.status_of(&commit.row)) {
+                    Ok(_) => Ok(()),
+                    Err(e) if is_constraint(&e) => Err(conflict),
+                    Err(e) => Err(lost(&e)),
+                }
+            }
             Expect::New => Err(conflict),
             Expect::At(version, epoch) => {
                 let found = (int(version.0), epoch.0, int(commit.prev.0));
@@ -133,11 +137,11 @@ impl<'c> Statements<'c> {
         }
     }
 
-    fn insert(&mut self, run: &RunRow) -> rusqlite::Result<usize> {
+    fn insert(&mut self, run: &RunRow, status: u8) -> rusqlite::Result<usize> {
         let state = &run.state;
         self.insert_run.execute((
             int(run.no.0),
-            state.status.number(),
+            status,
             int(state.version.0),
             state.epoch.0,
             int(state.head.0),

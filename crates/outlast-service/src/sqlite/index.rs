@@ -1,9 +1,14 @@
-//! The index of workflow ids and run ids, written behind.
+//! The indexes of workflow ids, run ids and open runs, written behind.
 //!
 //! Random keys inserted one by one dirty a page each and cost half the throughput. So new runs
 //! wait in memory, and when enough have come together they are frozen, sorted and written in
 //! slices that ride along with later commits: neighbours in the order share pages, nothing needs
 //! a sync of its own, and no commit carries more than a few entries per run it starts.
+//!
+//! Open runs have an index that SQLite keeps by itself, of all rows with the status of an open run.
+//! A commit that starts or ends a run would write a page of it, for a run that is over in a moment.
+//! So a new run has another status at first, which that index leaves out, and gets the right one
+//! when its ids are written, if it is still open then.
 //!
 //! The watermark in `meta` says up to which run number the tables are complete; runs past it
 //! are read from the run rows at boot. A run that comes late, with a number the frozen batch
@@ -19,8 +24,8 @@ use outlast_model::id::{RunId, WorkflowId};
 use outlast_model::task::RunNo;
 use rusqlite::Connection;
 
-use super::row::{count, int};
-use crate::store::{Commit, Expect};
+use super::row::{OPEN_BEHIND, count, int};
+use crate::store::{Commit, Expect, RunRow};
 
 /// Entries written per run that a group starts. Each run has two, so a batch is down before the
 /// next one is full.
@@ -28,7 +33,11 @@ const ENTRIES_PER_START: usize = 4;
 
 const INSERT_WORKFLOW: &str = "INSERT OR IGNORE INTO wf(workflow_id, run) VALUES (?1, ?2)";
 const INSERT_RUN_ID: &str = "INSERT OR IGNORE INTO rid(run_id, run) VALUES (?1, ?2)";
+const LIST_OPEN: &str = "UPDATE run SET status = 1 WHERE id > ?1 AND id <= ?2 AND status = 0";
 const SET_WATERMARK: &str = "UPDATE meta SET value = ?1 WHERE key = 'indexed'";
+
+/// Rows that are looked through for open runs in place of one entry: about a page of them.
+const ROWS_PER_ENTRY: u64 = 64;
 
 /// Runs the tables may not have yet.
 #[derive(Debug)]
@@ -55,17 +64,29 @@ struct Frozen {
     written: usize,
 }
 
-/// Entries in the order of their tables: first all workflow ids, then all run ids.
+/// Entries in the order of their tables: first all workflow ids, then all run ids, then the open
+/// runs among these rows, so many at a time.
 #[derive(Debug)]
 struct Sorted {
     workflows: Vec<(WorkflowId, RunNo)>,
     runs: Vec<(RunId, RunNo)>,
+    /// Not one of them.
+    before: RunNo,
     newest: RunNo,
+}
+
+/// What one entry says.
+enum Entry<'s> {
+    Workflow(&'s WorkflowId, RunNo),
+    Run(RunId, RunNo),
+    Open(Range<u64>),
 }
 
 /// What one transaction writes for the index.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
+    /// New runs up to here are late, and complete from the start.
+    covered: RunNo,
     late: Vec<(WorkflowId, RunId, RunNo)>,
     slice: Option<(Arc<Sorted>, Range<usize>)>,
 }
@@ -90,7 +111,10 @@ impl Tail {
     pub(super) fn plan(&mut self, group: &[Commit]) -> Batch {
         // First of all: what is covered decides who is late.
         self.freeze(self.capacity);
-        let mut batch = Batch::default();
+        let mut batch = Batch {
+            covered: self.covered,
+            ..Batch::default()
+        };
         let mut starts = 0;
         for row in group
             .iter()
@@ -135,8 +159,8 @@ impl Tail {
         let rest = self.slice(usize::MAX);
         self.frozen = None;
         [slice, rest].map(|slice| Batch {
-            late: Vec::new(),
             slice,
+            ..Batch::default()
         })
     }
 
@@ -165,9 +189,10 @@ impl Tail {
     fn freeze(&mut self, least: usize) {
         if self.frozen.is_none() && self.fresh.by_run.len() >= least {
             let fresh = std::mem::replace(&mut self.fresh, Fresh::new());
-            self.covered = self.covered.max(fresh.newest);
+            let before = self.covered;
+            self.covered = before.max(fresh.newest);
             self.frozen = Some(Frozen {
-                sorted: Arc::new(fresh.sorted()),
+                sorted: Arc::new(fresh.sorted(before)),
                 written: 0,
             });
         }
@@ -198,7 +223,7 @@ impl Fresh {
         self.newest = self.newest.max(run);
     }
 
-    fn sorted(self) -> Sorted {
+    fn sorted(self, before: RunNo) -> Sorted {
         let pairs = |(id, runs): (WorkflowId, Vec<RunNo>)| {
             runs.into_iter().map(move |run| (id.clone(), run))
         };
@@ -209,6 +234,7 @@ impl Fresh {
         Sorted {
             workflows,
             runs,
+            before,
             newest: self.newest,
         }
     }
@@ -216,7 +242,22 @@ impl Fresh {
 
 impl Sorted {
     fn len(&self) -> usize {
-        self.workflows.len() + self.runs.len()
+        let rows = self.newest.0.saturating_sub(self.before.0);
+        let parts = usize::try_from(rows.div_ceil(ROWS_PER_ENTRY)).unwrap_or(usize::MAX);
+        self.workflows.len() + self.runs.len() + parts
+    }
+
+    fn entry(&self, at: usize) -> Entry<'_> {
+        if let Some((id, run)) = self.workflows.get(at) {
+            return Entry::Workflow(id, *run);
+        }
+        let at = at - self.workflows.len();
+        if let Some((id, run)) = self.runs.get(at) {
+            return Entry::Run(*id, *run);
+        }
+        let part = (at - self.runs.len()) as u64;
+        let before = self.before.0 + part * ROWS_PER_ENTRY;
+        Entry::Open(before..self.newest.0.min(before + ROWS_PER_ENTRY))
     }
 
     fn runs_of(&self, workflow_id: &WorkflowId) -> impl Iterator<Item = RunNo> {
@@ -237,6 +278,15 @@ impl Sorted {
 }
 
 impl Batch {
+    /// What the row of a new run says of its status: an open run is listed as one later, unless
+    /// it comes late.
+    pub(super) fn status_of(&self, run: &RunRow) -> u8 {
+        if run.state.status.is_open() && run.no > self.covered {
+            return OPEN_BEHIND;
+        }
+        run.state.status.number()
+    }
+
     /// Writes it, in the transaction the connection is in.
     pub(super) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
         if self.late.is_empty() && self.slice.is_none() {
@@ -252,13 +302,12 @@ impl Batch {
         let Some((sorted, range)) = &self.slice else {
             return Ok(());
         };
+        let mut open = conn.prepare_cached(LIST_OPEN)?;
         for at in range.clone() {
-            match sorted.workflows.get(at) {
-                Some((id, run)) => workflow.execute((id.as_str(), int(run.0)))?,
-                None => {
-                    let (id, run) = sorted.runs[at - sorted.workflows.len()];
-                    run_id.execute((id.0.to_be_bytes(), int(run.0)))?
-                }
+            match sorted.entry(at) {
+                Entry::Workflow(id, run) => workflow.execute((id.as_str(), int(run.0)))?,
+                Entry::Run(id, run) => run_id.execute((id.0.to_be_bytes(), int(run.0)))?,
+                Entry::Open(rows) => open.execute((int(rows.start), int(rows.end)))?,
             };
         }
         if range.end == sorted.len() {

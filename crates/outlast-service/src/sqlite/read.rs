@@ -12,7 +12,7 @@ use outlast_model::view::ListFilter;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
 use super::error::{unreadable, unreadable_run};
-use super::row::{self, COLUMNS, count, int};
+use super::row::{self, COLUMNS, OPEN_BEHIND, count, int};
 use super::{index, post};
 use crate::store::{Boot, CommitNo, Loaded, ReadError, RunRow};
 use outlast_model::Status;
@@ -23,19 +23,33 @@ const LIST_DEFAULT: usize = 100;
 /// Every open run, and the counters.
 pub(super) fn boot(conn: &Connection) -> rusqlite::Result<Boot> {
     let number = |sql: &str| conn.query_row(sql, (), |row| count(row, 0));
-    let open = Status::Running.number();
-    let sql = format!("SELECT {COLUMNS} FROM run WHERE status = {open} ORDER BY id");
+    let mut open = Vec::new();
+    for part in open_parts(conn)? {
+        let sql = format!("SELECT {COLUMNS} FROM run WHERE {part} ORDER BY id");
+        let mut statement = conn.prepare(&sql)?;
+        for row in statement.query_map((), row::read)? {
+            open.push(row?);
+        }
+    }
     Ok(Boot {
-        open: conn
-            .prepare(&sql)?
-            .query_map((), row::read)?
-            .collect::<Result<_, _>>()?,
+        open,
         last_run: RunNo(number("SELECT ifnull(max(id), 0) FROM run")?),
         last_commit: CommitNo(number("SELECT ifnull(max(id), 0) FROM hist")?),
         was_clean: number("SELECT value FROM meta WHERE key = 'clean'")? == 1,
         posts: post::all(conn)?,
         last_post: post::mark(conn)?,
     })
+}
+
+/// The open runs in two parts, older ones first: those the index of open runs has, and those that
+/// their rows tell of. As text: that index is chosen only for a constant.
+fn open_parts(conn: &Connection) -> rusqlite::Result<[String; 2]> {
+    let open = Status::Running.number();
+    let watermark = index::watermark(conn)?.0;
+    Ok([
+        format!("status = {open} AND id <= {watermark}"),
+        format!("status IN ({OPEN_BEHIND}, {open}) AND id > {watermark}"),
+    ])
 }
 
 /// What brings a run's state back.
@@ -117,19 +131,34 @@ pub(super) fn list(
     filter: &ListFilter,
     end: Option<RunNo>,
 ) -> rusqlite::Result<Vec<RunRow>> {
-    let mut sql = format!("SELECT {COLUMNS} FROM run WHERE id < ?1");
-    if let Some(status) = filter.status {
-        // As text: the index of open runs is chosen only for a constant.
-        sql.push_str(&format!(" AND status = {}", status.number()));
+    let parts = match filter.status {
+        None => vec!["true".to_owned()],
+        Some(Status::Running) => open_parts(conn)?.into_iter().rev().collect(),
+        Some(status) => vec![format!("status = {}", status.number())],
+    };
+    let mut rows = Vec::new();
+    for part in parts {
+        let limit = match filter.limit {
+            0 => LIST_DEFAULT,
+            limit => limit,
+        };
+        let rest = limit - rows.len();
+        rows.extend(list_part(conn, filter, end, &part, rest)?);
     }
+    Ok(rows)
+}
+
+fn list_part(
+    conn: &Connection,
+    filter: &ListFilter,
+    end: Option<RunNo>,
+    part: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<RunRow>> {
+    let mut sql = format!("SELECT {COLUMNS} FROM run WHERE id < ?1 AND {part}");
     if filter.workflow_type.is_some() {
         sql.push_str(" AND type = ?2");
     }
-    let limit = if filter.limit == 0 {
-        LIST_DEFAULT
-    } else {
-        filter.limit
-    };
     sql.push_str(&format!(
         " ORDER BY id DESC LIMIT {}",
         i64::try_from(limit).unwrap_or(i64::MAX)

@@ -34,14 +34,24 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     })
 }
 
-fn state(row: &Row<'_>) -> rusqlite::Result<RowState> {
+/// The status of a run that is open and not yet in the index of open runs (see the module
+/// `index`): as wide as that of one which is.
+pub(super) const OPEN_BEHIND: u8 = 0;
+
+fn status(row: &Row<'_>) -> rusqlite::Result<Status> {
     let number: u8 = row.get(1)?;
-    let status = Status::from_number(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(
+    if number == OPEN_BEHIND {
+        return Ok(Status::Running);
+    }
+    Status::from_number(number).ok_or(rusqlite::Error::IntegralValueOutOfRange(
         1,
         i64::from(number),
-    ))?;
+    ))
+}
+
+fn state(row: &Row<'_>) -> rusqlite::Result<RowState> {
     Ok(RowState {
-        status,
+        status: status(row)?,
         version: Version(count(row, 2)?),
         epoch: Epoch(row.get(3)?),
         head: CommitNo(count(row, 4)?),

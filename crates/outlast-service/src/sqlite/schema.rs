@@ -3,7 +3,7 @@
 //! Layout "chain": `hist` is append-only and keyed by the number of the commit, so that commits
 //! of many runs fill the same few pages; each blob names the one before it, and the run row
 //! names the newest. No index on a random id is written by a commit: `wf` and `rid` are written
-//! behind (see the module `index`). `run_open` holds open runs only.
+//! behind (see the module `index`), and so is `run_open`, which holds open runs only.
 //!
 //! A step is never changed once released; the next format is one more entry of the list. A reader
 //! cannot take a step, so it sees an older file through views in the shape of the newest.
@@ -18,7 +18,7 @@ use super::error::OpenError;
 pub(super) const APPLICATION_ID: i32 = 0x4f55_544c;
 
 /// Step n leads from format n to format n + 1.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     "
     CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     INSERT INTO meta VALUES ('clean', 1), ('indexed', 0);
@@ -61,6 +61,8 @@ const STEPS: [&str; 3] = [
 ",
     // Rows of open runs hold a place for the times they do not have yet (see the module `row`).
     "",
+    // Open runs past the watermark have a status that `run_open` leaves out.
+    "",
 ];
 
 /// Entry n makes a file of format n + 1 look like one of format n + 2. The stars are read anew when
@@ -70,6 +72,7 @@ const VIEWS: [&str; STEPS.len() - 1] = [
     CREATE TEMP VIEW run AS SELECT *, NULL AS first_run FROM main.run;
     CREATE TEMP VIEW post AS SELECT 0 AS id, x'' AS data WHERE false;
 ",
+    "",
     "",
 ];
 

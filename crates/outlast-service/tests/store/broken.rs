@@ -90,6 +90,7 @@ fn a_failure_at_any_statement_leaves_nothing_of_the_group() {
         "UPDATE ON meta WHEN NEW.key = 'indexed'",
         "INSERT ON wf",
         "INSERT ON rid",
+        "UPDATE ON run WHEN OLD.status = 0 AND NEW.status = 1",
     ] {
         let file = Breakable::new();
         let store = file.open();

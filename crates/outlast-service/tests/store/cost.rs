@@ -47,8 +47,8 @@ fn a_one_activity_workflow_writes_no_page_more_than_it_must() {
     let mut log = Log::new(dir.path());
     let one = start(1, 1, "a");
     let two = finish(&one, 2);
-    assert_eq!(log.pages_of(&[one]), 3, "row, open run, blob");
-    assert_eq!(log.pages_of(&[two]), 3, "row, open run, blob");
+    assert_eq!(log.pages_of(&[one]), 2, "row and blob");
+    assert_eq!(log.pages_of(&[two]), 2, "row and blob");
     let other = start(2, 3, "b");
     log.pages_of(std::slice::from_ref(&other));
     assert_eq!(log.pages_of(&[follow(&other, 4)]), 2, "row and blob");

@@ -305,7 +305,7 @@ fn the_file_says_whose_it_is_and_is_made_for_durable_commits() {
             .expect("reads")
     };
     assert_eq!(number("PRAGMA application_id"), 0x4f55_544c);
-    assert_eq!(number("PRAGMA user_version"), 3);
+    assert_eq!(number("PRAGMA user_version"), 4);
     assert_eq!(number("PRAGMA page_size"), 8192);
     let journal: String = conn
         .query_row("PRAGMA journal_mode", (), |r| r.get(0))

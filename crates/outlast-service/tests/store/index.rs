@@ -1,11 +1,15 @@
-//! The index of ids is written behind, and nobody can tell.
+//! The indexes of ids and of open runs are written behind, and nobody can tell.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use outlast_service::conformance::{run_id, start};
+use outlast_model::Status;
+use outlast_model::task::RunNo;
+use outlast_model::view::ListFilter;
+use outlast_service::conformance::{finish, follow, run_id, start};
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
-use outlast_service::store::{CommitError, Store};
+use outlast_service::store::{Commit, CommitError, RunRow, Store};
 use rusqlite::Connection;
 
 fn open(path: &Path, index_batch: usize) -> SqliteStore {
@@ -104,6 +108,96 @@ fn an_orderly_stop_completes_the_index() {
     store.close().expect("closes");
     assert_eq!(watermark(&path), 20);
     assert_all_found(&open(&path, 1000), &(1..=20).collect::<Vec<_>>());
+}
+
+/// Some runs end at once, some go on, some end when the index of open runs has them for long.
+#[test]
+fn every_open_run_is_taken_up_again_whatever_is_written_of_the_index() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("runs.db");
+    let mut open: BTreeMap<RunNo, Commit> = BTreeMap::new();
+    let (mut number, mut commit) = (0, 0);
+    for batch in [10, 3, 64, 1, 100, 1000] {
+        let store = open_at(&path, batch, &open);
+        for step in 1..=150_u64 {
+            commit += 1;
+            if step % 5 < 3 {
+                number += 1;
+                let begun = start(number, commit, &name(number));
+                store.commit(std::slice::from_ref(&begun)).expect("writes");
+                open.insert(begun.row.no, begun);
+                continue;
+            }
+            let at = commit.wrapping_mul(7919) as usize % open.len();
+            let (no, last) = open.iter().nth(at).expect("there");
+            let (no, last) = (*no, last.clone());
+            let next = match step % 5 {
+                3 => follow(&last, commit),
+                _ => finish(&last, commit),
+            };
+            store.commit(std::slice::from_ref(&next)).expect("writes");
+            open.remove(&no);
+            if next.row.state.status.is_open() {
+                open.insert(no, next);
+            }
+            if step % 40 == 0 {
+                assert_listed(&store, &open);
+            }
+        }
+    }
+    let store = open_at(&path, 8, &open);
+    store.close().expect("closes");
+    assert_eq!(watermark(&path), i64::try_from(number).expect("small"));
+    open_at(&path, 8, &open);
+}
+
+/// Opens the file and holds what it says against the runs that are open.
+fn open_at(path: &Path, index_batch: usize, open: &BTreeMap<RunNo, Commit>) -> SqliteStore {
+    let options = OpenOptions {
+        index_batch,
+        ..OpenOptions::default()
+    };
+    let store = SqliteStore::open_with(path, &options).expect("opens");
+    let found = store.boot().expect("boots").open;
+    assert_eq!(found, rows(open.values()));
+    assert_listed(&store, open);
+    store
+}
+
+fn assert_listed(store: &SqliteStore, open: &BTreeMap<RunNo, Commit>) {
+    for limit in [1, 7, 1000] {
+        let filter = ListFilter {
+            status: Some(Status::Running),
+            limit,
+            ..ListFilter::default()
+        };
+        let newest = rows(open.values().rev().take(limit));
+        assert_eq!(store.list(&filter), Ok(newest), "limit {limit}");
+    }
+    let report = store.check().expect("reads");
+    assert!(report.is_sound(), "{report:?}");
+}
+
+fn rows<'a>(commits: impl Iterator<Item = &'a Commit>) -> Vec<RunRow> {
+    commits.map(|commit| commit.row.clone()).collect()
+}
+
+#[test]
+fn an_open_run_that_the_index_should_have_is_damage() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("runs.db");
+    let store = open(&path, 1000);
+    (1..=3).for_each(|run| write(&store, run));
+    store.close().expect("closes");
+    let conn = Connection::open(&path).expect("opens");
+    let altered = conn.execute("UPDATE run SET status = 0 WHERE id = 2", ());
+    assert_eq!(altered, Ok(1));
+    drop(conn);
+    let report = open(&path, 1000).check().expect("reads");
+    assert_eq!(
+        report.damage,
+        ["1 open runs are not in the index of open runs"]
+    );
 }
 
 /// Entries move from memory to the tables while others look for them.
