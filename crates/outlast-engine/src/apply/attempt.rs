@@ -152,7 +152,8 @@ pub(crate) fn move_activity(
     Ok(())
 }
 
-/// The events of an activity's end: the attempt that gave it, then the outcome.
+/// The events of an activity's end: the attempt that gave it, at the time it began unless other
+/// events came since, then the outcome.
 fn end_activity(
     run: &mut Run,
     seq: Seq,
@@ -161,13 +162,15 @@ fn end_activity(
     decision: &mut Decision,
 ) -> Result<(), Corrupt> {
     if let Some(attempt) = outcome.attempt {
-        let last_failure = run.activity(seq).and_then(|a| a.last_failure.clone());
+        let activity = run.activity(seq);
+        let last_failure = activity.and_then(|a| a.last_failure.clone());
+        let begun = activity.and_then(|a| a.begun()).unwrap_or(now);
         let started = EventKind::ActivityStarted {
             seq,
             attempt,
             last_failure,
         };
-        decision.stimulus(run, started, now)?;
+        decision.stimulus(run, started, begun)?;
     }
     let ended = match outcome.ending {
         Ending::Completed(result) => EventKind::ActivityCompleted { seq, result },
