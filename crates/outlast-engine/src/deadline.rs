@@ -3,15 +3,13 @@
 //! The index is derived, never stored: it is rebuilt when a run is loaded, so that a lost
 //! wake-up cannot outlive the process.
 //!
-//! Two sorted queues and no trees: times and numbers rise, so that almost everything is added at
-//! the end and taken from the front, which costs a queue a few instructions. What comes in the
-//! middle moves its neighbours; `PENDING_OPERATIONS` says how many those can be.
+//! Two [lines](outlast_model::line) and no trees: times and numbers rise, so that almost
+//! everything is added at the end and taken from the front.
 
-use alloc::collections::VecDeque;
-
-use outlast_model::Timestamp;
 use outlast_model::id::Seq;
+use outlast_model::line::Numbered;
 use outlast_model::planted::{Bug, is_planted};
+use outlast_model::{Line, Timestamp};
 
 /// Something that has a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,11 +29,14 @@ pub enum Deadline {
 /// The index: at most one time for each thing.
 #[derive(Clone, Debug, Default)]
 pub struct Deadlines {
-    /// Sorted.
-    by_time: VecDeque<(Timestamp, Deadline)>,
-    /// The same, sorted by thing. Empty while there are few: those are found by looking.
-    by_thing: VecDeque<(Deadline, Timestamp)>,
+    by_time: Line<Moment, ()>,
+    /// The same by thing. Empty while there are few: those are found by looking.
+    by_thing: Line<Deadline, Timestamp>,
 }
+
+/// When what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment(Timestamp, Deadline);
 
 /// So many things are found by looking at all of them.
 const FEW: usize = 16;
@@ -49,8 +50,7 @@ impl PartialEq for Deadlines {
 impl Deadlines {
     /// Sets the time of a thing, or takes it away.
     pub fn set(&mut self, thing: Deadline, time: Option<Timestamp>) {
-        let old = self.time_of(thing);
-        if let Some(old) = old {
+        if let Some(old) = self.time_of(thing) {
             self.remove(thing, old);
         }
         if is_planted(Bug::LostTimer) && matches!(thing, Deadline::Timer(_)) {
@@ -63,12 +63,12 @@ impl Deadlines {
 
     /// The next time anything happens.
     pub fn next(&self) -> Option<Timestamp> {
-        self.by_time.front().map(|(time, _)| *time)
+        self.by_time.first().map(|Moment(time, _)| time)
     }
 
     /// Takes the next thing that is due.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<Deadline> {
-        let (time, thing) = *self.by_time.front()?;
+        let Moment(time, thing) = self.by_time.first()?;
         if time > now {
             return None;
         }
@@ -82,50 +82,49 @@ impl Deadlines {
     }
 
     fn time_of(&self, thing: Deadline) -> Option<Timestamp> {
-        if self.by_thing.is_empty() {
-            let mut all = self.by_time.iter();
-            return all.find(|(_, t)| *t == thing).map(|(time, _)| *time);
+        if !self.by_thing.is_empty() {
+            return self.by_thing.get(thing).copied();
         }
-        let (first, last) = (self.by_thing.front()?, self.by_thing.back()?);
-        if first.0 == thing {
-            return Some(first.1);
-        }
-        if last.0 < thing {
-            return None;
-        }
-        let at = self.by_thing.binary_search_by_key(&thing, |(t, _)| *t);
-        at.ok().map(|at| self.by_thing[at].1)
+        let mut all = self.by_time.keys();
+        let found = all.find(|Moment(_, other)| *other == thing);
+        found.map(|Moment(time, _)| time)
     }
 
     fn insert(&mut self, thing: Deadline, time: Timestamp) {
-        insert(&mut self.by_time, (time, thing));
+        self.by_time.insert(Moment(time, thing), ());
         if !self.by_thing.is_empty() {
-            insert(&mut self.by_thing, (thing, time));
+            self.by_thing.insert(thing, time);
         } else if self.by_time.len() > FEW {
-            self.by_thing = self.by_time.iter().map(|(time, t)| (*t, *time)).collect();
-            self.by_thing.make_contiguous().sort_unstable();
+            let all = self.by_time.keys();
+            self.by_thing = all.map(|Moment(time, thing)| (thing, time)).collect();
         }
     }
 
     fn remove(&mut self, thing: Deadline, time: Timestamp) {
-        remove(&mut self.by_time, &(time, thing));
-        remove(&mut self.by_thing, &(thing, time));
+        self.by_time.remove(Moment(time, thing));
+        self.by_thing.remove(thing);
     }
 }
 
-fn insert<T: Ord>(queue: &mut VecDeque<T>, item: T) {
-    if queue.back().is_none_or(|last| *last < item) {
-        return queue.push_back(item);
+/// Times mostly rise with numbers.
+impl Numbered for Moment {
+    fn behind(self, first: Self) -> usize {
+        self.1.behind(first.1)
     }
-    let at = queue.partition_point(|other| *other < item);
-    queue.insert(at, item);
 }
 
-fn remove<T: Ord>(queue: &mut VecDeque<T>, item: &T) {
-    if queue.front() == Some(item) {
-        queue.pop_front();
-    } else if let Ok(at) = queue.binary_search(item) {
-        queue.remove(at);
+impl Numbered for Deadline {
+    fn behind(self, first: Self) -> usize {
+        self.seq().behind(first.seq())
+    }
+}
+
+impl Deadline {
+    fn seq(self) -> Seq {
+        match self {
+            Self::Run | Self::Task => Seq(0),
+            Self::Timer(seq) | Self::Activity(seq) | Self::Step(seq) => seq,
+        }
     }
 }
 

@@ -101,7 +101,7 @@ impl Decision {
     /// handed out, or when it started and how it ended.
     pub fn expect(&mut self, operations: usize) {
         if operations > FEW {
-            self.records.reserve(2 * operations);
+            self.records.reserve(2 * operations + USUAL_RECORDS);
         }
     }
 

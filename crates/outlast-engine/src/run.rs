@@ -18,7 +18,7 @@ use outlast_model::job::Job;
 use outlast_model::record::{self, Damaged};
 use outlast_model::rest::Rest;
 use outlast_model::task::{AttemptKind, AttemptToken, RunNo};
-use outlast_model::{Event, EventKind, Record, Shared, Status, Timestamp, limits};
+use outlast_model::{Event, EventKind, Line, Record, Shared, Status, Timestamp, limits};
 
 use crate::activity::Activity;
 use crate::child::Child;
@@ -88,9 +88,9 @@ pub struct Run {
     last_event_time: Timestamp,
     #[n(6)]
     task: workflow_task::State,
-    /// Boxed: most runs have one or two, and a tree makes room for eleven at once.
+    /// Boxed: most runs have one or two, and a line makes room for four at once.
     #[n(7)]
-    activities: BTreeMap<Seq, Box<Activity>>,
+    activities: Line<Seq, Box<Activity>>,
     #[n(8)]
     timers: Rare<BTreeMap<Seq, Timer>>,
     #[n(9)]
@@ -181,7 +181,7 @@ impl Run {
             next_event: EventId(first.id.0 + 1),
             last_event_time: first.time,
             task: workflow_task::State::Idle,
-            activities: BTreeMap::new(),
+            activities: Line::default(),
             timers: Rare::default(),
             steps: Rare::default(),
             unseen: Vec::from([Job::Initialize(started.clone())]),
@@ -321,7 +321,7 @@ impl Run {
 
     /// Open activities.
     pub fn activities(&self) -> impl Iterator<Item = (Seq, &Activity)> {
-        self.activities.iter().map(|(seq, a)| (*seq, &**a))
+        self.activities.iter().map(|(seq, a)| (seq, &**a))
     }
 
     /// Open timers.
@@ -336,7 +336,7 @@ impl Run {
 
     /// One open activity.
     pub fn activity(&self, seq: Seq) -> Option<&Activity> {
-        self.activities.get(&seq).map(|activity| &**activity)
+        self.activities.get(seq).map(|activity| &**activity)
     }
 
     /// One open step.
@@ -466,7 +466,7 @@ impl Run {
                 self.deadlines.set(Deadline::Timer(seq), Some(due));
             }
         }
-        let activities: Vec<_> = self.activities.keys().copied().collect();
+        let activities: Vec<_> = self.activities.keys().collect();
         for seq in activities {
             self.arm_activity(seq);
         }

@@ -1,43 +1,103 @@
 //! Names and numbers that identify things. Each is its own type, so that no two can be swapped.
 
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
+use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
+
+/// The text of a name: part of the program, or shared by all copies of the name. The first is free
+/// to copy, and most names of activities are such.
+#[derive(Clone)]
+enum Text {
+    Fixed(&'static str),
+    Shared(Arc<str>),
+}
+
+impl Text {
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Fixed(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Text {}
+
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Text {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
 
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
+        pub struct $name(Text);
 
         impl $name {
             /// Takes the text as it is; limits are checked where it enters the system.
             pub fn new(text: impl Into<Arc<str>>) -> Self {
-                Self(text.into())
+                Self(Text::Shared(text.into()))
+            }
+
+            /// A name that is part of the program: copies of it cost nothing.
+            pub const fn fixed(text: &'static str) -> Self {
+                Self(Text::Fixed(text))
             }
 
             /// The text.
             pub fn as_str(&self) -> &str {
-                &self.0
+                self.0.as_str()
+            }
+        }
+
+        impl From<Cow<'static, str>> for $name {
+            fn from(text: Cow<'static, str>) -> Self {
+                match text {
+                    Cow::Borrowed(text) => Self::fixed(text),
+                    Cow::Owned(text) => Self::new(text),
+                }
             }
         }
 
         impl AsRef<str> for $name {
             fn as_ref(&self) -> &str {
-                &self.0
+                self.as_str()
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&*self.0, f)
+                fmt::Debug::fmt(self.as_str(), f)
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                f.write_str(self.as_str())
             }
         }
 
@@ -53,7 +113,7 @@ macro_rules! name {
                 e: &mut Encoder<W>,
                 _: &mut C,
             ) -> Result<(), encode::Error<W::Error>> {
-                e.str(&self.0)?;
+                e.str(self.as_str())?;
                 Ok(())
             }
         }

@@ -22,6 +22,7 @@ pub mod headers;
 pub mod id;
 pub mod job;
 pub mod limits;
+pub mod line;
 pub mod meter;
 pub mod near;
 pub mod options;
@@ -51,6 +52,7 @@ pub use id::{
     WorkflowId, WorkflowType,
 };
 pub use job::{Activation, Job, Resolution};
+pub use line::Line;
 pub use options::{
     ActivityOptions, CancelMode, ChildCancel, ChildOptions, ParentClose, Priority, RetryPolicy,
     StepOptions,

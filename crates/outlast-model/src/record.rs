@@ -329,7 +329,7 @@ impl<C> Encode<C> for ItemRefs<'_> {
 
 const HEADER: usize = 5;
 /// A guess, so that a blob does not grow by copying: a record with a small payload has less.
-const RECORD_BYTES: usize = 80;
+const RECORD_BYTES: usize = 128;
 
 /// Encodes the records of one commit.
 pub fn encode(records: &[Record]) -> Vec<u8> {

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use outlast_model::event::Site;
+use outlast_model::line::Numbered;
 use outlast_model::{
     ActivityOptions, ActivityType, CancelMode, ChildCancel, Command, PromiseId, Resolution, Seq,
     SignalName, StepName, WorkflowId,
@@ -72,6 +73,12 @@ impl Kind {
 pub(crate) struct Key {
     pub(crate) kind: Kind,
     pub(crate) seq: Seq,
+}
+
+impl Numbered for Key {
+    fn behind(self, first: Self) -> usize {
+        self.seq.behind(first.seq)
+    }
 }
 
 /// Where an operation stands.
@@ -242,7 +249,8 @@ pub(crate) struct OperationCell {
     pub(crate) waker: RefCell<Option<Waker>>,
     /// The task that last polled it.
     pub(crate) awaited_by: Cell<Option<TaskId>>,
-    pub(crate) undo: RefCell<Option<UndoPlan>>,
+    /// Boxed: most have none, and a cell is made for every operation.
+    pub(crate) undo: RefCell<Option<Box<UndoPlan>>>,
     /// Whether a cancel had an effect on it.
     pub(crate) is_cancelled: Cell<bool>,
     /// Whether a future waits on it.

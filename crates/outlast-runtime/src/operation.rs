@@ -165,10 +165,11 @@ impl Operation {
     /// When it completes, remembers to run this activity with its result, should main fail or be
     /// cancelled later.
     pub fn undo(self, activity_type: ActivityType, options: ActivityOptions) -> Self {
-        *self.cell.undo.borrow_mut() = Some(UndoPlan {
+        let plan = UndoPlan {
             activity_type,
             options,
-        });
+        };
+        *self.cell.undo.borrow_mut() = Some(Box::new(plan));
         self
     }
 

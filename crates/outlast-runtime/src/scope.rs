@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use std::task::Waker;
 
-use outlast_model::Failure;
+use outlast_model::{Failure, Line};
 
 use crate::cell::Key;
 use crate::wait::WaitCell;
@@ -74,7 +74,7 @@ pub(crate) struct Node {
     failure: RefCell<Option<Failure>>,
     /// Wants to know when the last member has ended.
     joiner: RefCell<Option<Waker>>,
-    operations: RefCell<BTreeSet<Key>>,
+    operations: RefCell<Line<Key, ()>>,
     waits: RefCell<BTreeMap<u64, Weak<WaitCell>>>,
 }
 
@@ -214,18 +214,18 @@ impl Node {
     }
 
     fn give_up(&self, reached: &mut Reached) {
-        reached.operations.extend(self.operations.borrow().iter());
+        reached.operations.extend(self.operations.borrow().keys());
         let waits = self.waits.borrow();
         let alive = waits.iter().filter_map(|(n, w)| Some((*n, w.upgrade()?)));
         reached.waits.extend(alive);
     }
 
     pub(crate) fn add(&self, key: Key) {
-        self.operations.borrow_mut().insert(key);
+        self.operations.borrow_mut().insert(key, ());
     }
 
     pub(crate) fn remove(&self, key: Key) {
-        self.operations.borrow_mut().remove(&key);
+        self.operations.borrow_mut().remove(key);
     }
 
     pub(crate) fn add_wait(&self, number: u64, wait: &Rc<WaitCell>) {

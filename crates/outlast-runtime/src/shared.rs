@@ -6,13 +6,13 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use outlast_model::event::{Site, Started};
-use outlast_model::{Activation, Headers, RunId, Timestamp, WorkflowId};
+use outlast_model::{Activation, Headers, Line, RunId, Timestamp, WorkflowId};
 
 use crate::cell::{Key, OperationCell};
 use crate::condition::Conditions;
@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     pub(crate) commands: Cell<Commands>,
     pub(crate) outgoing: RefCell<Outgoing>,
     pub(crate) sequences: RefCell<Sequences>,
-    pub(crate) open: RefCell<BTreeMap<Key, Rc<OperationCell>>>,
+    pub(crate) open: RefCell<Line<Key, Rc<OperationCell>>>,
     pub(crate) undo: RefCell<Vec<Undo>>,
     pub(crate) mailbox: RefCell<Mailbox>,
     pub(crate) questions: RefCell<Questions>,

@@ -260,7 +260,7 @@ impl Shared {
     }
 
     fn cancel_open(&self, key: Key) {
-        let cell = self.open.borrow().get(&key).cloned();
+        let cell = self.open.borrow().get(key).cloned();
         if let Some(cell) = cell {
             self.cancel(&cell);
         }
@@ -374,7 +374,7 @@ impl Shared {
             .collect();
         let reached = self.cancel_dropped_scopes();
         let open = self.open.borrow();
-        let reached_open = reached.operations.iter().filter_map(|key| open.get(key));
+        let reached_open = reached.operations.iter().filter_map(|key| open.get(*key));
         all.extend(reached_open.map(|cell| (Rc::clone(cell), Wish::Asked(cell.mode()))));
         drop(open);
         self.end_waits(reached);
@@ -396,7 +396,7 @@ impl Shared {
 
     /// The operation a job is about, unless it has ended.
     pub(crate) fn open_cell(&self, key: Key) -> Result<Option<Rc<OperationCell>>, TaskFailure> {
-        let cell = self.open.borrow().get(&key).cloned();
+        let cell = self.open.borrow().get(key).cloned();
         let last = *self.sequences.borrow_mut().last(key.kind);
         if cell.is_none() && key.seq.0 > last {
             return Err(TaskFailure::unknown_operation(key, last));
@@ -441,7 +441,7 @@ impl Shared {
     }
 
     fn forget(&self, cell: &OperationCell) {
-        self.open.borrow_mut().remove(&cell.key);
+        self.open.borrow_mut().remove(cell.key);
         cell.scope.borrow().remove(cell.key);
         match &cell.subject {
             Subject::Recv { name } => self.mailbox.borrow_mut().leave(name, cell.key.seq),
@@ -459,13 +459,13 @@ impl Shared {
     }
 
     fn remember_undo(&self, cell: &OperationCell, result: &Payload) {
-        let Some(UndoPlan {
-            activity_type,
-            options,
-        }) = cell.undo.borrow_mut().take()
-        else {
+        let Some(plan) = cell.undo.borrow_mut().take() else {
             return;
         };
+        let UndoPlan {
+            activity_type,
+            options,
+        } = *plan;
         let (input, site) = (result.clone(), cell.site.clone());
         self.undo.borrow_mut().push(Undo {
             activity_type,
@@ -481,13 +481,10 @@ impl Shared {
             kind: Kind::Step,
             seq: Seq(0),
         };
-        let last = Key {
-            kind: Kind::Step,
-            seq: Seq(u32::MAX),
-        };
         self.open
             .borrow()
-            .range(first..=last)
+            .since(first)
+            .take_while(|(key, _)| key.kind == Kind::Step)
             .map(|(key, _)| key.seq)
             .collect()
     }
@@ -497,7 +494,7 @@ impl Shared {
         let cell = self
             .open
             .borrow()
-            .get(&Key {
+            .get(Key {
                 kind: Kind::Step,
                 seq,
             })

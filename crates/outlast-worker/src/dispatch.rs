@@ -6,7 +6,6 @@
 //! chunk that takes long gives the rest away, so that one attempt that burns its first poll does
 //! not hold up the others.
 
-use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use outlast_model::failure::type_name;
 use outlast_model::task::{
     ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
@@ -91,7 +91,7 @@ pub(crate) struct Dispatcher {
     settings: Settings,
     bus: Bus,
     opener: Opener,
-    running: Mutex<BTreeMap<AttemptToken, Arc<Life>>>,
+    running: Mutex<HashMap<AttemptToken, Arc<Life>>>,
     /// Chunks of several attempts that are being begun.
     chunks: Mutex<Vec<Arc<Chunk>>>,
     undead: Undead,
@@ -134,12 +134,10 @@ impl Dispatcher {
 
     /// What runs, for people; also what should not.
     pub(crate) fn names(&self) -> Vec<String> {
-        let running = self.running();
-        let mut names: Vec<String> = running
-            .iter()
-            .map(|(token, life)| life.name(*token).to_string())
-            .collect();
-        drop(running);
+        let mut running = self.all_running();
+        running.sort_by_key(|(token, _)| *token);
+        let name = |(token, life): &(AttemptToken, Arc<Life>)| life.name(*token).to_string();
+        let mut names: Vec<String> = running.iter().map(name).collect();
         names.extend(self.undead.names().iter().map(ToString::to_string));
         names
     }
@@ -199,7 +197,7 @@ impl Dispatcher {
 
     /// Tells every running attempt to stop.
     pub(crate) fn stop_all(&self, reason: StopReason) {
-        for life in self.running().values() {
+        for (_, life) in self.all_running() {
             life.stop.fire(reason);
         }
     }
@@ -456,8 +454,15 @@ impl Dispatcher {
         self.queues.get(name).cloned()
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeMap<AttemptToken, Arc<Life>>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<AttemptToken, Arc<Life>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// In any order.
+    fn all_running(&self) -> Vec<(AttemptToken, Arc<Life>)> {
+        let running = self.running();
+        let all = running.iter().map(|(token, life)| (*token, life.clone()));
+        all.collect()
     }
 
     fn chunks(&self) -> MutexGuard<'_, Vec<Arc<Chunk>>> {
@@ -486,15 +491,10 @@ impl Dispatcher {
     pub(crate) fn look_after(self: &Arc<Self>, port: &Arc<dyn WorkerPort>) -> bool {
         let now = clock::now();
         self.free_chunks(now, port);
-        let running = self.running();
-        let deaf: Vec<(AttemptToken, Arc<Life>)> = running
-            .iter()
-            .filter(|(_, life)| self.is_deaf(life, now))
-            .map(|(token, life)| (*token, life.clone()))
-            .collect();
-        drop(running);
-        for (token, life) in deaf {
-            self.detach(token, life, port);
+        for (token, life) in self.all_running() {
+            if self.is_deaf(&life, now) {
+                self.detach(token, life, port);
+            }
         }
         self.undead.look(now, &self.settings, &self.bus)
     }

@@ -300,7 +300,7 @@ impl<T: Data, E: IntoFailure, K> Call<T, E, K> {
         let site = self.operation.site().to_string();
         if let Subject::Activity(name) = &self.subject {
             let (_, seq) = self.operation.kind_and_seq();
-            let activity_type = ActivityType::new(&**name);
+            let activity_type = ActivityType::from(name.clone());
             let kind = FailureKind::Activity {
                 activity_type,
                 seq,

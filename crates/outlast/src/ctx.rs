@@ -90,7 +90,7 @@ impl<S> Ctx<S> {
         defaults: &Defaults,
         input: std::result::Result<Payload, PayloadError>,
     ) -> Call<T, E> {
-        let activity_type = ActivityType::new(&*name);
+        let activity_type = ActivityType::from(name.clone());
         let subject = Subject::Activity(name);
         let input = store_or_panic(&subject, input);
         let operation = self.raw.activity(activity_type, input, defaults.options());

@@ -480,7 +480,7 @@ impl Run {
     fn remove_activity(&mut self, seq: Seq, kind: &EventKind) -> Result<(), Corrupt> {
         use outlast_model::planted::{Bug, is_planted};
         self.deadlines.set(Deadline::Activity(seq), None);
-        match self.activities.remove(&seq) {
+        match self.activities.remove(seq) {
             Some(_) => Ok(()),
             None if is_planted(Bug::OutcomeTwice) => Ok(()),
             None => Err(out_of_place(kind.name(), "there is no such activity")),
@@ -507,7 +507,7 @@ impl Run {
 
     fn activity_mut(&mut self, seq: Seq, record: &str) -> Result<&mut Activity, Corrupt> {
         self.activities
-            .get_mut(&seq)
+            .get_mut(seq)
             .map(|activity| &mut **activity)
             .ok_or_else(|| out_of_place(record, "there is no such activity"))
     }

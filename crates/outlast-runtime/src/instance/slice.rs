@@ -186,7 +186,7 @@ impl Instance {
     /// A `recv` may have something to take.
     fn look(&self, seq: Seq) {
         let open = self.shared.open.borrow();
-        let cell = open.get(&Key {
+        let cell = open.get(Key {
             kind: Kind::Recv,
             seq,
         });

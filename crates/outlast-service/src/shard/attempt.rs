@@ -2,8 +2,9 @@
 //! possible, or waits for one.
 
 use outlast_engine::{Effect, Input, Run};
+use outlast_model::event::ActivityScheduled;
 use outlast_model::task::{AttemptKind, Permit, RunNo, SlotKind};
-use outlast_model::{Priority, QueueName, Record, Seq, Timestamp};
+use outlast_model::{Priority, QueueName, Record, Seq, Shared, Timestamp};
 
 use super::Shard;
 use crate::entry::Entry;
@@ -14,27 +15,28 @@ impl Shard {
     pub(super) fn hand_out_ready(&mut self, entry: &mut Entry, now: Timestamp) {
         let ready = std::mem::take(&mut entry.decision.ready);
         entry.decision.effects.reserve(ready.len());
+        let mut runnable = None;
         for (kind, seq) in ready {
             entry.has_steps |= kind == AttemptKind::Step;
             let Some(run) = entry.run.as_ref() else {
                 return;
             };
-            if !self.can_run(run, kind, seq) {
+            if !self.can_run(run, kind, seq, &mut runnable) {
                 continue;
             }
             if kind == AttemptKind::Step && !entry.is_cached && entry.needs_instance {
                 // Its code comes with the instance; see `hand_out_steps`.
                 continue;
             }
-            let queue = queue_of(run, kind, seq).clone();
-            let is_first = !self.waiting.has(&queue, kind.into()) && !self.is_draining;
-            if is_first && self.takes_slot(&queue, kind, now) {
-                self.hand_out_one(entry, &queue, (kind, seq), now);
+            let queue = queue_of(run, kind, seq);
+            let is_first = !self.waiting.has(queue, kind.into()) && !self.is_draining;
+            if is_first && self.takes_slot(queue, kind, now) {
+                self.hand_out_one(entry, (kind, seq), now);
             } else {
-                entry.waiting_attempts += 1;
                 let priority = priority_of(run, kind, seq);
-                let item = (entry.row.no, seq);
-                self.waiting.push((queue, kind.into()), priority, item);
+                let (line, item) = ((queue.clone(), kind.into()), (entry.row.no, seq));
+                entry.waiting_attempts += 1;
+                self.waiting.push(line, priority, item);
             }
         }
     }
@@ -56,6 +58,33 @@ impl Shard {
         self.hand_out_ready(entry, now);
     }
 
+    /// Whether an attempt may be handed out here at all. `runnable` is one that may: those of a
+    /// decision are mostly alike.
+    fn can_run(
+        &self,
+        run: &Run,
+        kind: AttemptKind,
+        seq: Seq,
+        runnable: &mut Option<Shared<ActivityScheduled>>,
+    ) -> bool {
+        let scheduled = match (kind, run.activity(seq)) {
+            (AttemptKind::Step, _) => return true,
+            (AttemptKind::Activity, None) => return false,
+            (AttemptKind::Activity, Some(activity)) => &activity.scheduled,
+        };
+        let (queue, name) = (&scheduled.queue, &scheduled.activity_type);
+        let is_like =
+            |one: &Shared<ActivityScheduled>| one.queue == *queue && one.activity_type == *name;
+        if runnable.as_ref().is_some_and(is_like) {
+            return true;
+        }
+        let can = self.parts.capabilities.has_activity(queue, name);
+        if can {
+            *runnable = Some(scheduled.clone());
+        }
+        can
+    }
+
     /// Slots became free: in each line those who are first get them.
     pub(super) fn feed_slots(&mut self, now: Timestamp) {
         if self.is_draining || self.waiting.is_empty() {
@@ -73,7 +102,7 @@ impl Shard {
                     break;
                 }
                 self.waiting.pop(&line);
-                self.fed(no, is_wanted.then_some((&line.0, kind, seq)), now);
+                self.fed(no, is_wanted.then_some((kind, seq)), now);
             }
         }
     }
@@ -90,14 +119,14 @@ impl Shard {
     }
 
     /// One that waited leaves the queue, with a slot or because it is gone.
-    fn fed(&mut self, no: RunNo, slot: Option<(&QueueName, AttemptKind, Seq)>, now: Timestamp) {
+    fn fed(&mut self, no: RunNo, slot: Option<(AttemptKind, Seq)>, now: Timestamp) {
         let Some(mut entry) = self.runs.remove(&no) else {
             return;
         };
         entry.waiting_attempts = entry.waiting_attempts.saturating_sub(1);
-        if let Some((queue, kind, seq)) = slot {
+        if let Some((kind, seq)) = slot {
             let is_alone = entry.decision.records.is_empty() && entry.slice.is_none();
-            self.hand_out_one(&mut entry, queue, (kind, seq), now);
+            self.hand_out_one(&mut entry, (kind, seq), now);
             if is_alone {
                 self.seal_hand_out(&mut entry, kind, seq, now);
             }
@@ -113,13 +142,8 @@ impl Shard {
         })
     }
 
-    fn hand_out_one(
-        &mut self,
-        entry: &mut Entry,
-        queue: &QueueName,
-        (kind, seq): (AttemptKind, Seq),
-        now: Timestamp,
-    ) {
+    /// Hands out one for which a slot was taken.
+    fn hand_out_one(&mut self, entry: &mut Entry, (kind, seq): (AttemptKind, Seq), now: Timestamp) {
         let incarnation = self.parts.incarnation;
         let before = entry.decision.effects.len();
         self.apply_input(
@@ -135,7 +159,8 @@ impl Shard {
             self.meter.handed_out(effect, now);
             points::pass("attempt.handed-out");
             self.attempts_out += 1;
-        } else {
+        } else if let Some(run) = entry.run.as_ref() {
+            let queue = queue_of(run, kind, seq);
             self.parts.outlet.return_slot(queue, kind.into());
         }
     }
