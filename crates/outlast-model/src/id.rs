@@ -5,19 +5,21 @@ use alloc::sync::Arc;
 use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::ops::Deref;
 
 use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
 
-/// The text of a name: part of the program, or shared by all copies of the name. The first is free
-/// to copy, and most names of activities are such.
+/// The text of a name that mostly is part of the program, and then free to copy.
 #[derive(Clone)]
 enum Text {
     Fixed(&'static str),
     Shared(Arc<str>),
 }
 
-impl Text {
-    fn as_str(&self) -> &str {
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
         match self {
             Self::Fixed(text) => text,
             Self::Shared(text) => text,
@@ -25,9 +27,15 @@ impl Text {
     }
 }
 
+impl From<Arc<str>> for Text {
+    fn from(text: Arc<str>) -> Self {
+        Self::Shared(text)
+    }
+}
+
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
+        **self == **other
     }
 }
 
@@ -41,45 +49,34 @@ impl PartialOrd for Text {
 
 impl Ord for Text {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.as_str().cmp(other.as_str())
+        (**self).cmp(other)
     }
 }
 
 impl Hash for Text {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_str().hash(state);
+        (**self).hash(state);
     }
 }
 
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
+        name! { $(#[$doc])* $name(Arc<str>) }
+    };
+    ($(#[$doc:meta])* $name:ident($text:ty)) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Text);
+        pub struct $name($text);
 
         impl $name {
             /// Takes the text as it is; limits are checked where it enters the system.
             pub fn new(text: impl Into<Arc<str>>) -> Self {
-                Self(Text::Shared(text.into()))
-            }
-
-            /// A name that is part of the program: copies of it cost nothing.
-            pub const fn fixed(text: &'static str) -> Self {
-                Self(Text::Fixed(text))
+                Self(<$text>::from(text.into()))
             }
 
             /// The text.
             pub fn as_str(&self) -> &str {
-                self.0.as_str()
-            }
-        }
-
-        impl From<Cow<'static, str>> for $name {
-            fn from(text: Cow<'static, str>) -> Self {
-                match text {
-                    Cow::Borrowed(text) => Self::fixed(text),
-                    Cow::Owned(text) => Self::new(text),
-                }
+                &self.0
             }
         }
 
@@ -136,8 +133,18 @@ name! {
 }
 name! {
     /// The registered name of an activity.
-    ActivityType
+    ActivityType(Text)
 }
+
+impl From<Cow<'static, str>> for ActivityType {
+    fn from(text: Cow<'static, str>) -> Self {
+        match text {
+            Cow::Borrowed(text) => Self(Text::Fixed(text)),
+            Cow::Owned(text) => Self::new(text),
+        }
+    }
+}
+
 name! {
     /// The name of a step, as written in `ctx.step("name", ..)`.
     StepName

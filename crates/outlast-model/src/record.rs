@@ -4,28 +4,34 @@
 //! sees; a [`Fact`] is the engine's own (an attempt was handed out, a message is buffered), kept
 //! in the same commit so that nothing lives only in memory.
 //!
-//! One commit is one blob: `version:u8 crc32:u32 cbor`, checked as a whole. Event ids are
-//! counted from the first one, times are distances from the blob's own. Variants and fields are
-//! numbered and only ever added; golden files hold every version to that.
+//! One commit is one blob: `version:u8 crc32:u32 cbor`, checked as a whole; what is in it is in
+//! [`blob`]. Variants and fields are numbered and only ever added; golden files hold every version
+//! to that.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use minicbor::encode::{Error, Write};
-use minicbor::{Decode, Encode, Encoder};
+use minicbor::{Decode, Encode};
 
 use crate::event::{Event, EventKind, Site, TaskFailedCause};
 use crate::failure::Failure;
-use crate::id::{Attempt, Epoch, EventId, Incarnation, RequestId, RunId, Seq, StepName, UpdateId};
+use crate::id::{Attempt, Epoch, Incarnation, RequestId, RunId, Seq, StepName, UpdateId};
 use crate::job::Resolution;
 use crate::options::StepOptions;
 use crate::payload::Payload;
 use crate::rest::Rest;
 use crate::time::Timestamp;
 
-/// The version this build writes. It reads this one and every one before it.
-pub const VERSION: u8 = 1;
+mod blob;
+
+pub use blob::{decode, encode};
+
+/// The newest version this build writes. It reads this one and every one before it.
+pub const VERSION: u8 = 2;
+/// The version of what says everything in full.
+const IN_FULL: u8 = 1;
+const HEADER: usize = 5;
 
 /// One thing a commit says.
 #[derive(Clone, Debug, PartialEq)]
@@ -271,119 +277,18 @@ pub enum Damaged {
     Malformed(String),
 }
 
-/// The body of a blob: [version][crc][this].
-#[derive(Encode, Decode)]
-struct Body {
-    #[n(0)]
-    first_event: EventId,
-    #[n(1)]
-    time: Timestamp,
-    #[n(2)]
-    items: Vec<Item>,
-}
-
-#[derive(Encode, Decode)]
-enum Item {
-    #[n(0)]
-    Event(#[n(0)] u64, #[n(1)] EventKind),
-    #[n(1)]
-    Fact(#[n(0)] Fact),
-}
-
-/// What a borrowed record looks like on its way out: the same bytes as [`Item`], without clones.
-#[derive(Encode)]
-enum ItemRef<'a> {
-    #[n(0)]
-    Event(#[n(0)] u64, #[n(1)] &'a EventKind),
-    #[n(1)]
-    Fact(#[n(0)] &'a Fact),
-}
-
-#[derive(Encode)]
-struct BodyRef<'a> {
-    #[n(0)]
-    first_event: EventId,
-    #[n(1)]
-    time: Timestamp,
-    #[n(2)]
-    items: ItemRefs<'a>,
-}
-
-/// Records and the time that theirs are distances from: the same bytes as a list of [`Item`]s.
-struct ItemRefs<'a>(&'a [Record], Timestamp);
-
-impl<C> Encode<C> for ItemRefs<'_> {
-    fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), Error<W::Error>> {
-        let Self(records, from) = self;
-        e.array(records.len() as u64)?;
-        for record in *records {
-            let item = match record {
-                Record::Event(e) => ItemRef::Event(e.time.0.saturating_sub(from.0), &e.kind),
-                Record::Fact(f) => ItemRef::Fact(f),
-            };
-            item.encode(e, ctx)?;
-        }
-        Ok(())
-    }
-}
-
-const HEADER: usize = 5;
-/// A guess, so that a blob does not grow by copying: a record with a small payload has less.
-const RECORD_BYTES: usize = 128;
-
-/// Encodes the records of one commit.
-pub fn encode(records: &[Record]) -> Vec<u8> {
-    let first = records.iter().find_map(|r| match r {
-        Record::Event(e) => Some(e),
-        Record::Fact(_) => None,
-    });
-    let (first_event, time) = first.map_or((EventId(0), Timestamp(0)), |e| (e.id, e.time));
-    let body = BodyRef {
-        first_event,
-        time,
-        items: ItemRefs(records, time),
-    };
-    framed(&body, records.len() * RECORD_BYTES)
-}
-
-/// Decodes the records of one commit.
-///
-/// # Errors
-/// [`Damaged`] says what is wrong with the bytes.
-pub fn decode(blob: &[u8]) -> Result<Vec<Record>, Damaged> {
-    let body: Body = unframe(blob)?;
-    let mut id = body.first_event.0;
-    let mut records = Vec::with_capacity(body.items.len());
-    for item in body.items {
-        records.push(match item {
-            Item::Event(distance, kind) => {
-                let time = Timestamp(body.time.0.saturating_add(distance));
-                let event = Event {
-                    id: EventId(id),
-                    time,
-                    kind,
-                };
-                id = id.saturating_add(1);
-                Record::Event(event)
-            }
-            Item::Fact(fact) => Record::Fact(fact),
-        });
-    }
-    Ok(records)
-}
-
 /// Wraps any versioned value as a checked blob: commits, snapshots.
 pub fn frame<T: Encode<()>>(body: &T) -> Vec<u8> {
-    framed(body, 256)
+    framed(IN_FULL, body, 256)
 }
 
-fn framed<T: Encode<()>>(body: &T, bytes: usize) -> Vec<u8> {
+fn framed<T: Encode<()>>(version: u8, body: &T, bytes: usize) -> Vec<u8> {
     let mut blob = Vec::with_capacity(HEADER + bytes);
-    blob.extend_from_slice(&[VERSION, 0, 0, 0, 0]);
+    blob.extend_from_slice(&[version, 0, 0, 0, 0]);
     // Writing to a growing vector cannot fail: its error type has no values.
     let written = minicbor::encode(body, &mut blob);
     debug_assert!(written.is_ok());
-    let crc = checksum(VERSION, &blob[HEADER..]);
+    let crc = checksum(version, &blob[HEADER..]);
     blob[1..HEADER].copy_from_slice(&crc.to_le_bytes());
     blob
 }

@@ -26,11 +26,20 @@ pub(crate) fn records() -> BoxedStrategy<Vec<Record>> {
         (any::<u32>(), kind()).prop_map(|(pause, kind)| (pause, Ok(kind))),
         fact().prop_map(|fact| (0, Err(fact))),
     ];
-    (1..1_000_000_u64, 0..u64::from(u32::MAX), vec(item, 0..6))
+    // What code asks for many times is written in another way than what it asks for once.
+    let repeated = (item, prop_oneof![Just(1_u32), 2..12_u32]).prop_map(|(item, times)| {
+        let like = |n| (item.0, again(&item.1, n));
+        (0..times).map(like).collect::<Vec<_>>()
+    });
+    (
+        1..1_000_000_u64,
+        0..u64::from(u32::MAX),
+        vec(repeated, 0..6),
+    )
         .prop_map(|(first, begin, items)| {
             let (mut id, mut time) = (first, begin);
             let mut records = Vec::new();
-            for (pause, item) in items {
+            for (pause, item) in items.into_iter().flatten() {
                 time += u64::from(pause);
                 records.push(match item {
                     Ok(kind) => {
@@ -47,6 +56,19 @@ pub(crate) fn records() -> BoxedStrategy<Vec<Record>> {
             records
         })
         .boxed()
+}
+
+/// The same once more, with the next number if that makes it one of a row.
+fn again(item: &Result<EventKind, Fact>, n: u32) -> Result<EventKind, Fact> {
+    let mut item = item.clone();
+    if let Ok(EventKind::ActivityScheduled(scheduled)) = &mut item {
+        scheduled.seq = Seq(scheduled.seq.0.wrapping_add(n));
+        scheduled.input.data = n.to_string().into();
+    }
+    if let Err(Fact::AttemptStarted { seq, .. }) = &mut item {
+        *seq = Seq(seq.0.wrapping_add(n));
+    }
+    item
 }
 
 fn kind() -> BoxedStrategy<EventKind> {

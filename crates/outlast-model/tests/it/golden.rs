@@ -1,6 +1,7 @@
 //! Every kind of record and post as bytes that were written once and must be read for ever.
 //!
-//! `golden/v1/NAME.hex` holds a blob, `NAME.txt` beside it what it says. A new kind gets its
+//! `golden/v1/NAME.hex` holds a blob, `NAME.txt` beside it what it says; `golden/v2` has those
+//! that say what is alike in short. A new kind gets its
 //! files with `cargo xtask bless`. Bytes that are there are never rewritten: if their test fails,
 //! stored runs no longer load, and the code is wrong, not the file. What they say may gain a line:
 //! a field that was added, at its default.
@@ -11,11 +12,11 @@ use std::path::PathBuf;
 
 use outlast_model::post::{Post, PostBody};
 use outlast_model::record::{self, Damaged};
-use outlast_model::{Event, EventId, EventKind, Fact, Record};
+use outlast_model::{Attempt, Event, EventId, EventKind, Fact, Incarnation, Payload, Record, Seq};
 
 use crate::samples::{
-    BEGIN, continued_child, every_fact, every_kind, every_post, noted_rest, post_with_headers,
-    with_headers,
+    BEGIN, activity_scheduled, continued_child, every_fact, every_kind, every_post, noted_rest,
+    post_with_headers, with_headers,
 };
 
 #[test]
@@ -67,6 +68,39 @@ fn every_post_is_read_as_it_was_written() {
         let name = format!("post-{}", post_name(&post.body));
         held(&name, &post, record::frame::<Post>, record::unframe::<Post>);
     }
+}
+
+#[test]
+fn what_is_alike_is_read_as_it_was_written() {
+    let write = |records: &Vec<Record>| record::encode(records);
+    held("../v2/fan-out", &fan_out(), write, record::decode);
+}
+
+/// Five activities of one kind, two of another, and all are handed out.
+fn fan_out() -> Vec<Record> {
+    let scheduled = (1..=7).map(|seq| {
+        let EventKind::ActivityScheduled(mut scheduled) = activity_scheduled(seq) else {
+            unreachable!("it says so");
+        };
+        scheduled.input = Payload::encode(&seq).expect("encodes");
+        if seq > 5 {
+            scheduled.options.heartbeat = None;
+        }
+        Record::Event(Event {
+            id: EventId(u64::from(40 + seq)),
+            time: BEGIN,
+            kind: EventKind::ActivityScheduled(scheduled),
+        })
+    });
+    let started = (1..=7).map(|seq| {
+        Record::Fact(Fact::AttemptStarted {
+            seq: Seq(seq),
+            attempt: Attempt::FIRST,
+            incarnation: Incarnation(9),
+            at: BEGIN,
+        })
+    });
+    scheduled.chain(started).collect()
 }
 
 fn event(kind: EventKind) -> Record {

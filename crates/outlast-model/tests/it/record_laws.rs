@@ -2,7 +2,9 @@
 
 use outlast_model::post::Post;
 use outlast_model::record::{self, Damaged, VERSION};
-use outlast_model::{Event, EventId, EventKind, Record, Seq, Timestamp};
+use outlast_model::{
+    Attempt, Event, EventId, EventKind, Fact, Incarnation, Record, Seq, Timestamp,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -75,6 +77,25 @@ fn a_newer_format_is_named_not_guessed() {
         record::decode(&framed(VERSION + 1, b"whatever")),
         Err(Damaged::Newer(VERSION + 1))
     );
+}
+
+/// Attempts that are handed out one after the other are a count.
+#[test]
+fn what_is_alike_is_written_in_short() {
+    let alike = |count| -> Vec<Record> {
+        let started = |seq| Fact::AttemptStarted {
+            seq: Seq(seq),
+            attempt: Attempt::FIRST,
+            incarnation: Incarnation(1),
+            at: Timestamp(5),
+        };
+        (0..count).map(|seq| Record::Fact(started(seq))).collect()
+    };
+    let (some, many) = (record::encode(&alike(20)), record::encode(&alike(20_000)));
+    assert!(many.len() <= some.len() + 2, "{} bytes", many.len());
+    assert_eq!(record::decode(&many), Ok(alike(20_000)));
+    let more = alike(50_000);
+    assert_eq!(record::decode(&record::encode(&more)), Ok(more));
 }
 
 #[test]

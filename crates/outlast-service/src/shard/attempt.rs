@@ -2,9 +2,8 @@
 //! possible, or waits for one.
 
 use outlast_engine::{Effect, Input, Run};
-use outlast_model::event::ActivityScheduled;
 use outlast_model::task::{AttemptKind, Permit, RunNo, SlotKind};
-use outlast_model::{Priority, QueueName, Record, Seq, Shared, Timestamp};
+use outlast_model::{Priority, QueueName, Record, Seq, Timestamp};
 
 use super::Shard;
 use crate::entry::Entry;
@@ -21,7 +20,7 @@ impl Shard {
             let Some(run) = entry.run.as_ref() else {
                 return;
             };
-            if !self.can_run(run, kind, seq, &mut runnable) {
+            if !self.can_run(run, (kind, seq), &mut runnable) {
                 continue;
             }
             if kind == AttemptKind::Step && !entry.is_cached && entry.needs_instance {
@@ -56,33 +55,6 @@ impl Shard {
             .filter(|(kind, _)| *kind == AttemptKind::Activity);
         entry.decision.ready.extend(activities);
         self.hand_out_ready(entry, now);
-    }
-
-    /// Whether an attempt may be handed out here at all. `runnable` is one that may: those of a
-    /// decision are mostly alike.
-    fn can_run(
-        &self,
-        run: &Run,
-        kind: AttemptKind,
-        seq: Seq,
-        runnable: &mut Option<Shared<ActivityScheduled>>,
-    ) -> bool {
-        let scheduled = match (kind, run.activity(seq)) {
-            (AttemptKind::Step, _) => return true,
-            (AttemptKind::Activity, None) => return false,
-            (AttemptKind::Activity, Some(activity)) => &activity.scheduled,
-        };
-        let (queue, name) = (&scheduled.queue, &scheduled.activity_type);
-        let is_like =
-            |one: &Shared<ActivityScheduled>| one.queue == *queue && one.activity_type == *name;
-        if runnable.as_ref().is_some_and(is_like) {
-            return true;
-        }
-        let can = self.parts.capabilities.has_activity(queue, name);
-        if can {
-            *runnable = Some(scheduled.clone());
-        }
-        can
     }
 
     /// Slots became free: in each line those who are first get them.

@@ -2,12 +2,12 @@
 //! for, or anybody who serves its task queue. Nothing of it is stored: the next build may have it.
 
 use outlast_engine::{Run, activity};
-use outlast_model::event::TaskFailedCause;
+use outlast_model::event::{ActivityScheduled, TaskFailedCause};
 use outlast_model::failure::type_name;
 use outlast_model::id::DEFAULT_QUEUE;
 use outlast_model::task::AttemptKind;
 use outlast_model::view::Trouble;
-use outlast_model::{ActivityType, Failure, QueueName, Seq, Timestamp, WorkflowType, near};
+use outlast_model::{ActivityType, Failure, QueueName, Seq, Shared, Timestamp, WorkflowType, near};
 
 use super::Shard;
 use crate::outlet::Lack;
@@ -62,21 +62,32 @@ impl Shard {
         }
     }
 
-    /// Whether an attempt of this kind may be handed out here at all; if not, somebody should
-    /// know.
-    pub(super) fn can_run(&self, run: &Run, kind: AttemptKind, seq: Seq) -> bool {
-        let scheduled = match kind {
-            AttemptKind::Step => return true,
-            AttemptKind::Activity => run.activity(seq).map(|activity| &activity.scheduled),
+    /// Whether an attempt may be handed out here at all; if not, somebody should know. `runnable` is
+    /// one that may: those of a decision are mostly alike.
+    pub(super) fn can_run(
+        &self,
+        run: &Run,
+        (kind, seq): (AttemptKind, Seq),
+        runnable: &mut Option<Shared<ActivityScheduled>>,
+    ) -> bool {
+        let scheduled = match (kind, run.activity(seq)) {
+            (AttemptKind::Step, _) => return true,
+            (AttemptKind::Activity, None) => return false,
+            (AttemptKind::Activity, Some(activity)) => &activity.scheduled,
         };
-        scheduled.is_some_and(|scheduled| {
-            let (queue, name) = (&scheduled.queue, &scheduled.activity_type);
-            let has = self.parts.capabilities.has_activity(queue, name);
-            if !has {
-                self.tell_lack(queue, "activity", name.as_str());
-            }
-            has
-        })
+        let (queue, name) = (&scheduled.queue, &scheduled.activity_type);
+        let is_like =
+            |one: &Shared<ActivityScheduled>| one.queue == *queue && one.activity_type == *name;
+        if runnable.as_ref().is_some_and(is_like) {
+            return true;
+        }
+        let has = self.parts.capabilities.has_activity(queue, name);
+        if has {
+            *runnable = Some(scheduled.clone());
+        } else {
+            self.tell_lack(queue, "activity", name.as_str());
+        }
+        has
     }
 
     /// Whether the code of a run that is due is here; if not, somebody should know.

@@ -61,7 +61,8 @@ const STEPS: [&str; 4] = [
 ",
     // Rows of open runs hold a place for the times they do not have yet (see the module `row`).
     "",
-    // Open runs past the watermark have a status that `run_open` leaves out.
+    // Open runs past the watermark have a status that `run_open` leaves out, and large commits say
+    // what is alike in short (version 2 of records).
     "",
 ];
 
