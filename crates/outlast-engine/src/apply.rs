@@ -109,7 +109,8 @@ pub fn apply(
             incarnation,
         } => hand_out(run, kind, seq, incarnation, now, decision),
         Input::Recover { incarnation } => recover(run, incarnation, now, decision),
-        Input::Retry => retry(run, now, decision),
+        Input::Retry => retry(run, workflow_task::Input::Retry, now, decision),
+        Input::Returned => retry(run, workflow_task::Input::Returned, now, decision),
         Input::ForeignWake => news(run, decision, now),
         Input::ArmSlice => Ok(decision.fact(run, Fact::SliceArmed)?),
         Input::DisarmSlice => Ok(decision.fact(run, Fact::SliceDisarmed)?),
@@ -117,10 +118,28 @@ pub fn apply(
     }
 }
 
-/// Somebody wants a blocked run to try again.
-fn retry(run: &mut Run, now: Timestamp, decision: &mut Decision) -> Result<(), Error> {
-    if run.task().decide(workflow_task::Input::Retry, now) == workflow_task::Verdict::Unblock {
-        decision.fact(run, Fact::Unblocked)?;
+/// A blocked run may try again, now or later.
+fn retry(
+    run: &mut Run,
+    input: workflow_task::Input,
+    now: Timestamp,
+    decision: &mut Decision,
+) -> Result<(), Error> {
+    match run.task().decide(input, now) {
+        workflow_task::Verdict::Unblock => decision.fact(run, Fact::Unblocked)?,
+        workflow_task::Verdict::UnblockAt(time) => {
+            if let Some(fact) = run.task().streak().map(|streak| streak.postponed(time)) {
+                decision.fact(run, fact)?;
+            }
+        }
+        workflow_task::Verdict::Schedule
+        | workflow_task::Verdict::HandOut
+        | workflow_task::Verdict::Complete
+        | workflow_task::Verdict::CompleteRetried(_)
+        | workflow_task::Verdict::FirstFailure
+        | workflow_task::Verdict::NextFailure(..)
+        | workflow_task::Verdict::Ignore
+        | workflow_task::Verdict::Unexpected => {}
     }
     Ok(())
 }
@@ -150,6 +169,7 @@ fn closed(run: &Run, input: &Input, decision: &mut Decision) -> Result<(), Error
         | Input::Due
         | Input::HandOut { .. }
         | Input::Recover { .. }
+        | Input::Returned
         | Input::ForeignWake
         | Input::ArmSlice
         | Input::DisarmSlice

@@ -202,6 +202,7 @@ fn failed(
         | workflow_task::Verdict::Complete
         | workflow_task::Verdict::CompleteRetried(_)
         | workflow_task::Verdict::Unblock
+        | workflow_task::Verdict::UnblockAt(_)
         | workflow_task::Verdict::Ignore
         | workflow_task::Verdict::Unexpected) => return Err(unexpected(verdict)),
     }
@@ -236,6 +237,7 @@ fn begin(
         | workflow_task::Verdict::FirstFailure
         | workflow_task::Verdict::NextFailure(..)
         | workflow_task::Verdict::Unblock
+        | workflow_task::Verdict::UnblockAt(_)
         | workflow_task::Verdict::Ignore
         | workflow_task::Verdict::Unexpected) => return Err(unexpected(verdict)),
     }

@@ -90,6 +90,8 @@ pub enum Input {
     },
     /// Somebody wants a blocked run to try again.
     Retry,
+    /// The code that was given up as stuck has come back.
+    Returned,
     /// Something that is not durable woke workflow code: it gets a task, which will fail.
     ForeignWake,
     /// The first slice after an unclean stop is about to run.

@@ -7,13 +7,14 @@
 //!                            | TaskFailed              ^
 //!                            v                         | TaskScheduled, TaskCompleted
 //!                         Failing ---------------------+
-//!                          ^   | TaskRetry
+//!                          ^   | TaskRetry, Unblocked
 //!                          +---+
 //! ```
 //!
 //! That code is running is not recorded: TaskStarted is written together with the answer, so a
 //! crash in a slice leaves a task that is simply tried again. The first failure of a streak is
-//! an event, later ones only a fact; messages do not reset the pause between tries.
+//! an event, later ones only a fact; messages do not reset the pause between tries. Code that was
+//! stuck and came back is tried again at once; each further time after a longer pause.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -21,7 +22,7 @@ use core::time::Duration;
 use minicbor::{Decode, Encode};
 use outlast_model::event::TaskFailedCause;
 use outlast_model::id::Attempt;
-use outlast_model::{Failure, Timestamp, limits};
+use outlast_model::{Fact, Failure, Timestamp, limits};
 
 /// Where the task of a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
@@ -58,6 +59,18 @@ pub struct Streak {
     pub next_try: Option<Timestamp>,
 }
 
+impl Streak {
+    /// The same failures, to be tried again then.
+    pub(crate) fn postponed(&self, until: Timestamp) -> Fact {
+        Fact::TaskRetry {
+            attempt: self.attempts,
+            cause: self.cause,
+            failure: self.failure.clone(),
+            next_try: Some(until),
+        }
+    }
+}
+
 /// What happens to the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -71,6 +84,8 @@ pub enum Input {
     Failed(TaskFailedCause),
     /// Somebody wants a blocked run to try again.
     Retry,
+    /// Code that was given up as stuck has come back.
+    Returned,
 }
 
 /// What follows.
@@ -90,6 +105,8 @@ pub enum Verdict {
     NextFailure(Attempt, Option<Timestamp>),
     /// Lift the block.
     Unblock,
+    /// Lift it then.
+    UnblockAt(Timestamp),
     /// Nothing.
     Ignore,
     /// This cannot be: there is no task.
@@ -126,7 +143,13 @@ impl State {
             }
 
             (Self::Failing(_), Input::Retry) => Verdict::Unblock,
-            (Self::Idle | Self::Scheduled, Input::Retry) => Verdict::Ignore,
+            // It may try again; if it was stuck before, not at once.
+            (Self::Failing(streak), Input::Returned) => match (streak.next_try, streak.attempts) {
+                (Some(_), _) => Verdict::Ignore,
+                (None, Attempt::FIRST) => Verdict::Unblock,
+                (None, Attempt(n)) => Verdict::UnblockAt(now.after(pause(n.saturating_sub(1)))),
+            },
+            (Self::Idle | Self::Scheduled, Input::Retry | Input::Returned) => Verdict::Ignore,
 
             (Self::Idle, Input::Completed | Input::Failed(_)) => Verdict::Unexpected,
         }
@@ -163,9 +186,14 @@ pub fn next_try(cause: TaskFailedCause, attempt: Attempt, now: Timestamp) -> Opt
     if !cause.is_transient() {
         return None;
     }
-    let doublings = attempt.0.saturating_sub(1).min(20);
+    Some(now.after(pause(attempt.0)))
+}
+
+/// The pause after this many failures in a row.
+fn pause(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(20);
     let pause = limits::TASK_BACKOFF_FIRST.saturating_mul(1 << doublings);
-    Some(now.after(pause.min(limits::TASK_BACKOFF_MAX).max(Duration::ZERO)))
+    pause.min(limits::TASK_BACKOFF_MAX)
 }
 
 #[cfg(test)]
@@ -192,6 +220,7 @@ mod tests {
             ("Failing(1, due 100)", failing(1, Some(Timestamp(100)))),
             ("Failing(20, due 100)", failing(20, Some(Timestamp(100)))),
             ("Failing(1, blocked)", failing(1, None)),
+            ("Failing(3, blocked)", failing(3, None)),
         ];
         let inputs = [
             Input::News,
@@ -200,6 +229,7 @@ mod tests {
             Input::Failed(TaskFailedCause::WorkerUnhandledFailure),
             Input::Failed(TaskFailedCause::NonDeterminism),
             Input::Retry,
+            Input::Returned,
         ];
         let mut table = String::new();
         for (name, state) in &states {

@@ -326,6 +326,7 @@ fn act() -> impl Strategy<Value = Act> {
         }),
         1 => (1u128..3).prop_map(|i| Input::Recover { incarnation: Incarnation(i) }),
         1 => Just(Input::Retry),
+        1 => Just(Input::Returned),
         1 => Just(Input::ForeignWake),
         1 => Just(Input::ArmSlice),
         8 => (0u64..200, answer())
@@ -435,6 +436,7 @@ impl Numbers {
             | Input::Due
             | Input::Recover { .. }
             | Input::Retry
+            | Input::Returned
             | Input::ForeignWake
             | Input::ArmSlice
             | Input::DisarmSlice

@@ -310,9 +310,9 @@ impl Shard {
 
     fn too_late(&mut self, entry: &mut Entry, token: TaskToken) {
         if entry.stuck_turn == Some(token.turn) {
-            // The thread came back after all: the run may try again.
+            // The thread came back after all: the run may try again, in its time.
             entry.stuck_turn = None;
-            entry.mailbox.push_back(Letter::own(Input::Retry));
+            entry.mailbox.push_back(Letter::own(Input::Returned));
             self.enqueue(entry);
         }
     }
@@ -418,6 +418,7 @@ pub(super) fn is_message(input: &Input) -> bool {
         | Input::HandOut { .. }
         | Input::Recover { .. }
         | Input::Retry
+        | Input::Returned
         | Input::ForeignWake
         | Input::ArmSlice
         | Input::DisarmSlice

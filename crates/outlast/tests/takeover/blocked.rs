@@ -35,7 +35,7 @@ fn patient() -> Settings {
 }
 
 /// Code that blocks is given up at once.
-fn strict() -> Settings {
+pub(crate) fn strict() -> Settings {
     Settings {
         deadlock_timeout: Duration::from_millis(100),
         ..Settings::default()

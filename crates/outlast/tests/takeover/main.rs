@@ -1,6 +1,7 @@
 //! One cannot stop the others: workflow code that blocks its thread, code that never comes back,
 //! and panics wherever user code is called.
 
+mod again;
 mod blocked;
 mod gate;
 mod panics;
