@@ -27,8 +27,8 @@ use rusqlite::Connection;
 use super::row::{OPEN_BEHIND, count, int};
 use crate::store::{Commit, Expect, RunRow};
 
-/// Entries written per run that a group starts. Each run has two, so a batch is down before the
-/// next one is full.
+/// Entries written per run that a group starts. Each run has two and a quarter, so a batch is down
+/// before the next one is full.
 const ENTRIES_PER_START: usize = 4;
 
 const INSERT_WORKFLOW: &str = "INSERT OR IGNORE INTO wf(workflow_id, run) VALUES (?1, ?2)";
@@ -36,8 +36,9 @@ const INSERT_RUN_ID: &str = "INSERT OR IGNORE INTO rid(run_id, run) VALUES (?1, 
 const LIST_OPEN: &str = "UPDATE run SET status = 1 WHERE id > ?1 AND id <= ?2 AND status = 0";
 const SET_WATERMARK: &str = "UPDATE meta SET value = ?1 WHERE key = 'indexed'";
 
-/// Rows that are looked through for open runs in place of one entry: about a page of them.
-const ROWS_PER_ENTRY: u64 = 64;
+/// Rows that are looked through for open runs in place of one entry. Few, since all of them may be
+/// open: then each is written, and a group of many starts must not take long.
+const ROWS_PER_ENTRY: u64 = 4;
 
 /// Runs the tables may not have yet.
 #[derive(Debug)]
