@@ -93,7 +93,7 @@ impl Place {
         let signed = std::fs::read_to_string(lock).unwrap_or_default();
         let owner = signed.trim().parse().ok().and_then(Pid::from_raw);
         match owner {
-            Some(owner) if test_kill_process(owner) == Err(Errno::SRCH) => Around::Nobody {
+            Some(owner) if is_gone(owner) => Around::Nobody {
                 last: u32::try_from(owner.as_raw_pid()).ok(),
             },
             Some(_) | None => Around::Elsewhere,
@@ -104,6 +104,17 @@ impl Place {
     fn suffix(&self) -> String {
         format!("--db {}", self.db.display())
     }
+}
+
+/// Whether a process has ended. One that nobody has asked for its end yet still has its number.
+fn is_gone(process: Pid) -> bool {
+    if test_kill_process(process) == Err(Errno::SRCH) {
+        return true;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name in brackets may hold anything; the state is what follows it.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_some_and(|state| state.starts_with(['Z', 'X']))
 }
 
 fn exactly(summary: &Summary) -> RunRef {

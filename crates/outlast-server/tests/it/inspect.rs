@@ -85,7 +85,7 @@ fn why_says_that_an_ended_run_has_ended_and_how() {
 #[test]
 fn they_look_beside_a_living_owner() {
     let room = Room::new("beside");
-    let demo = room.spawn("demo --db a.db");
+    let mut demo = room.spawn("demo --db a.db");
     room.until("ls --db a.db --status running", |ls| {
         ls.stdout().lines().count() > 1
     });
@@ -94,8 +94,7 @@ fn they_look_beside_a_living_owner() {
     room.run(&format!("show {id} --db a.db")).ok();
     let json = room.run(&format!("why {id} --db a.db -o json")).json();
     assert!(json["reasons"][0]["reason"].is_string());
-    let pid = demo.pid();
-    drop(demo);
+    let pid = demo.kill();
     // Left behind in the middle: it says what it waits for.
     let open = room.run("ls --db a.db --status running -o json").json();
     let id = open[0]["workflow_id"].as_str().expect("an open run");

@@ -59,7 +59,9 @@ impl Drop for Room {
 pub(crate) struct Running(Child);
 
 impl Running {
-    pub(crate) fn pid(&self) -> u32 {
+    /// Kills it, and leaves it to nobody to ask for its end: its number stays taken.
+    pub(crate) fn kill(&mut self) -> u32 {
+        self.0.kill().expect("it runs");
         self.0.id()
     }
 }
