@@ -42,8 +42,9 @@ use crate::zombie::{Case, Undead};
 
 /// Attempts polled by one task of the runtime.
 const CHUNK: usize = 128;
-/// A chunk that took longer gives the rest to another task.
-const CHUNK_TIME: Duration = Duration::from_micros(100);
+/// A chunk that took longer gives the rest to another task. Quick attempts are through by then: every
+/// part that comes back alone costs the run a slice, and mostly a commit.
+const CHUNK_TIME: Duration = Duration::from_micros(400);
 
 /// A poll that goes on for so long behind the grace is not going to end by itself.
 const HELD_UP: Duration = Duration::from_millis(50);
