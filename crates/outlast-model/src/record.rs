@@ -4,9 +4,9 @@
 //! sees; a [`Fact`] is the engine's own (an attempt was handed out, a message is buffered), kept
 //! in the same commit so that nothing lives only in memory.
 //!
-//! One commit is one blob: `version:u8 crc32:u32 cbor`, checked as a whole; what is in it is in
-//! [`blob`]. Variants and fields are numbered and only ever added; golden files hold every version
-//! to that.
+//! One commit is one blob: `version:u8 crc32:u32 cbor`, checked as a whole; the module `blob` says
+//! what is in it. Variants and fields are numbered and only ever added; golden files hold every
+//! version to that.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
