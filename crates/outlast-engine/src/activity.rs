@@ -270,14 +270,6 @@ impl Activity {
         }
     }
 
-    /// When the attempt that is open began.
-    pub fn begun(&self) -> Option<Timestamp> {
-        match &self.state {
-            State::Running { since, .. } | State::Outside { since, .. } => Some(*since),
-            State::Waiting { .. } | State::Closing => None,
-        }
-    }
-
     /// Whether this attempt is open: its outcome would count.
     pub fn is_open(&self, attempt: Attempt, incarnation: Incarnation) -> bool {
         self.open() == Some((attempt, incarnation))

@@ -152,8 +152,7 @@ pub(crate) fn move_activity(
     Ok(())
 }
 
-/// The events of an activity's end: the attempt that gave it, at the time it began unless other
-/// events came since, then the outcome.
+/// The events of an activity's end: the attempt that gave it, then the outcome.
 fn end_activity(
     run: &mut Run,
     seq: Seq,
@@ -162,15 +161,13 @@ fn end_activity(
     decision: &mut Decision,
 ) -> Result<(), Corrupt> {
     if let Some(attempt) = outcome.attempt {
-        let activity = run.activity(seq);
-        let last_failure = activity.and_then(|a| a.last_failure.clone());
-        let begun = activity.and_then(|a| a.begun()).unwrap_or(now);
+        let last_failure = run.activity(seq).and_then(|a| a.last_failure.clone());
         let started = EventKind::ActivityStarted {
             seq,
             attempt,
             last_failure,
         };
-        decision.stimulus(run, started, begun)?;
+        decision.stimulus(run, started, now)?;
     }
     let ended = match outcome.ending {
         Ending::Completed(result) => EventKind::ActivityCompleted { seq, result },

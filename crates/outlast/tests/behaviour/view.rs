@@ -4,26 +4,11 @@ use outlast::model::view::Waiting;
 use outlast::prelude::*;
 use outlast::{ListFilter, Status};
 
-use tokio::sync::Notify;
-
 use super::support::{code, drive, until};
 
 #[activity]
 async fn hang(ctx: ActivityCtx) -> Result<()> {
     Err(ctx.cancelled().await.into())
-}
-
-static DONE: Notify = Notify::const_new();
-
-#[activity(start_to_close = "1h")]
-async fn takes_long() -> Result<()> {
-    DONE.notified().await;
-    Ok(())
-}
-
-#[workflow]
-async fn takes_its_time(ctx: Ctx) -> Result<()> {
-    Ok(ctx.run(takes_long, ()).await?)
 }
 
 const GO: Signal<()> = signal("go");
@@ -174,29 +159,5 @@ fn an_operator_can_look_at_the_workflow_beside_it() {
         );
         let json = outlast::model::temporal_json::export(&history);
         assert!(json.contains("ACTIVITY_TASK_SCHEDULED"), "{json}");
-    });
-}
-
-#[test]
-fn the_start_of_an_attempt_is_dated_when_it_began() {
-    drive(async {
-        let env = TestEnv::new().activity(takes_long).workflow(takes_its_time);
-        let clock = env.clock();
-        let app = env.start().await;
-        let run = app.start(takes_its_time, ()).await.expect("it starts");
-        let runs = |waiting: &Waiting| matches!(waiting, Waiting::ActivityRunning { .. });
-        until(&run, |d| d.waiting.iter().any(runs)).await;
-        clock.advance(&app, 5.mins());
-        DONE.notify_one();
-        run.result().await.expect("it ends");
-        let history = run.history().await.expect("a history");
-        let time = |name: &str| {
-            let named = history.iter().find(|event| event.kind.name() == name);
-            named.expect("it is there").time
-        };
-        let scheduled = time("ActivityTaskScheduled");
-        let (began, ended) = (time("ActivityTaskStarted"), time("ActivityTaskCompleted"));
-        assert!(began.since(scheduled) < 1.mins(), "{history:?}");
-        assert!(ended.since(began) >= 5.mins(), "{history:?}");
     });
 }
