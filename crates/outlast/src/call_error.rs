@@ -87,6 +87,11 @@ impl<E> CallError<E> {
     }
 
     fn stored(&self) -> Option<&Trace> {
+        self.known().ok()
+    }
+
+    /// What is known: how the call ended, or why it was never made.
+    fn known(&self) -> Result<&Trace, &Refusal> {
         match self {
             Self::Failed(_, trace)
             | Self::Cancelled(trace)
@@ -98,8 +103,8 @@ impl<E> CallError<E> {
             | Self::RunFinished(trace)
             | Self::AlreadyExists(trace)
             | Self::NotFound(trace)
-            | Self::Other(trace) => Some(trace),
-            Self::Refused(_) => None,
+            | Self::Other(trace) => Ok(trace),
+            Self::Refused(refusal) => Err(refusal),
         }
     }
 
@@ -133,11 +138,7 @@ impl<E> CallError<E> {
 
     /// Why the request was refused, if it was.
     pub fn refusal(&self) -> Option<&Refusal> {
-        if let Self::Refused(refusal) = self {
-            Some(refusal)
-        } else {
-            None
-        }
+        self.known().err()
     }
 
     /// Reads a typed failure back, wherever in the chain it is: across workflows, too.
@@ -148,19 +149,9 @@ impl<E> CallError<E> {
 
 impl<E> fmt::Display for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed(_, trace)
-            | Self::Cancelled(trace)
-            | Self::TimedOut(trace)
-            | Self::Panicked(trace)
-            | Self::NotRegistered(trace)
-            | Self::Terminated(trace)
-            | Self::Rejected(trace)
-            | Self::RunFinished(trace)
-            | Self::AlreadyExists(trace)
-            | Self::NotFound(trace)
-            | Self::Other(trace) => f.write_str(&trace.summary()),
-            Self::Refused(refusal) => write!(f, "{refusal} [{}]", refusal.code()),
+        match self.known() {
+            Ok(trace) => f.write_str(&trace.summary()),
+            Err(refusal) => write!(f, "{refusal} [{}]", refusal.code()),
         }
     }
 }
@@ -169,19 +160,9 @@ impl<E> fmt::Display for CallError<E> {
 impl<E> fmt::Debug for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let code = self.code();
-        match self {
-            Self::Refused(refusal) => write!(f, "{code}: {refusal}"),
-            Self::Failed(_, trace)
-            | Self::Cancelled(trace)
-            | Self::TimedOut(trace)
-            | Self::Panicked(trace)
-            | Self::NotRegistered(trace)
-            | Self::Terminated(trace)
-            | Self::Rejected(trace)
-            | Self::RunFinished(trace)
-            | Self::AlreadyExists(trace)
-            | Self::NotFound(trace)
-            | Self::Other(trace) => write!(f, "{code}: {trace}"),
+        match self.known() {
+            Ok(trace) => write!(f, "{code}: {trace}"),
+            Err(refusal) => write!(f, "{code}: {refusal}"),
         }
     }
 }
