@@ -8,11 +8,12 @@ use outlast_model::task::{ActivityTask, StopReason};
 use outlast_model::{AnswerToken, Failure, Payload};
 use tokio::task::JoinHandle;
 
-use crate::bus::Bus;
 use crate::children::{Child, Children};
+use crate::dispatch::Dispatcher;
 use crate::event::{AttemptIn, PanicIn, WorkerEvent};
 use crate::heartbeat::Heartbeats;
 use crate::life::Life;
+use crate::port::WorkerPort;
 
 /// What the code of an activity knows about its attempt. Cheap to clone.
 #[derive(Clone)]
@@ -21,7 +22,8 @@ pub struct AttemptCtx {
 }
 
 struct Inner {
-    task: ActivityTask,
+    /// In the box it came in: an attempt of a fan-out is moved often enough.
+    task: Box<ActivityTask>,
     life: Arc<Life>,
     children: Children,
     /// Absent in a unit test, where nobody listens.
@@ -30,8 +32,14 @@ struct Inner {
 
 pub(crate) struct Link {
     pub(crate) heartbeats: Heartbeats,
-    pub(crate) runtime: tokio::runtime::Handle,
-    pub(crate) bus: Bus,
+    pub(crate) around: Arc<Around>,
+}
+
+/// What the attempts of one chunk have around them. All threads count who holds the parts, which costs
+/// more than the attempt where many begin at once; who holds this, mostly one.
+pub(crate) struct Around {
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) port: Arc<dyn WorkerPort>,
 }
 
 impl std::fmt::Debug for AttemptCtx {
@@ -43,7 +51,7 @@ impl std::fmt::Debug for AttemptCtx {
 }
 
 impl AttemptCtx {
-    pub(crate) fn new(task: ActivityTask, life: Arc<Life>, link: Option<Link>) -> Self {
+    pub(crate) fn new(task: Box<ActivityTask>, life: Arc<Life>, link: Option<Link>) -> Self {
         let inner = Inner {
             task,
             life,
@@ -58,7 +66,7 @@ impl AttemptCtx {
     /// A context that nobody listens to: for calling an activity in a plain test.
     pub fn unlinked(task: ActivityTask) -> Self {
         let life = Arc::new(Life::of_activity(&task, None));
-        Self::new(task, life, None)
+        Self::new(Box::new(task), life, None)
     }
 
     /// What is being run.
@@ -71,9 +79,10 @@ impl AttemptCtx {
         let Some(link) = &self.inner.link else {
             return;
         };
-        if let Some(wait) = link.heartbeats.beat(details) {
+        let around = &link.around;
+        if let Some(wait) = link.heartbeats.beat(&*around.port, details) {
             let me = self.clone();
-            drop(link.runtime.spawn(async move {
+            drop(around.dispatcher.runtime.spawn(async move {
                 tokio::time::sleep(wait).await;
                 me.flush();
             }));
@@ -83,14 +92,14 @@ impl AttemptCtx {
     /// Reports what it has not reported yet.
     pub(crate) fn flush(&self) {
         if let Some(link) = &self.inner.link {
-            link.heartbeats.flush();
+            link.heartbeats.flush(&*link.around.port);
         }
     }
 
     /// What answers this attempt from outside; none where nobody listens.
     pub fn answer_token(&self) -> Option<AnswerToken> {
         let link = self.inner.link.as_ref()?;
-        Some(link.heartbeats.port().answer_token(&self.inner.task))
+        Some(link.around.port.answer_token(&self.inner.task))
     }
 
     /// Starts a task beside the activity: it ends with the attempt at latest. Needs a runtime.
@@ -98,10 +107,10 @@ impl AttemptCtx {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Child<T> {
-        let link = self.inner.link.as_ref();
-        let runtime = link.map_or_else(tokio::runtime::Handle::current, |l| l.runtime.clone());
-        let bus = link.map(|link| link.bus.clone());
-        let attempt = AttemptIn::from(&self.inner.task);
+        let around = self.inner.link.as_ref().map(|link| &link.around.dispatcher);
+        let runtime = around.map_or_else(tokio::runtime::Handle::current, |d| d.runtime.clone());
+        let bus = around.map(|dispatcher| dispatcher.bus.clone());
+        let attempt = AttemptIn::from(&*self.inner.task);
         let on_panic = move |failure: &Failure| {
             if let Some(bus) = bus {
                 bus.emit(WorkerEvent::PanicCaught {
@@ -111,6 +120,11 @@ impl AttemptCtx {
             }
         };
         self.inner.children.spawn(&runtime, work, on_panic)
+    }
+
+    /// Whether it ever started a task beside itself.
+    pub(crate) fn has_children(&self) -> bool {
+        self.inner.children.has_some()
     }
 
     /// Drops what it started and waits for it; returns what did not end in time.

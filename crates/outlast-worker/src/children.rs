@@ -57,11 +57,13 @@ impl Children {
         Child { outcome, abort }
     }
 
+    /// Whether there ever was one.
+    pub(crate) fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::Acquire)
+    }
+
     /// Drops all of them and waits; returns those that did not end in time.
     pub(crate) async fn end(&self, patience: Duration) -> Vec<JoinHandle<()>> {
-        if !self.has_some.load(Ordering::Acquire) {
-            return Vec::new();
-        }
         let mut tasks: Vec<JoinHandle<()>> = std::mem::take(&mut *self.lock());
         tasks.iter().for_each(JoinHandle::abort);
         let all = async {

@@ -23,7 +23,7 @@ use outlast_model::{ActivityType, Failure, QueueName, near};
 
 use outlast_runtime::panic::discard;
 
-use crate::attempt::{AttemptCtx, Link};
+use crate::attempt::{Around, AttemptCtx, Link};
 use crate::bus::Bus;
 use crate::chunk::Chunk;
 use crate::clock;
@@ -90,7 +90,7 @@ pub(crate) struct Dispatcher {
     pub(crate) steps: Arc<Steps>,
     pub(crate) runtime: tokio::runtime::Handle,
     settings: Settings,
-    bus: Bus,
+    pub(crate) bus: Bus,
     opener: Opener,
     running: Mutex<HashMap<AttemptToken, Arc<Life>>>,
     /// Chunks of several attempts that are being begun.
@@ -215,9 +215,12 @@ impl Dispatcher {
     }
 
     fn spawn_chunk(self: &Arc<Self>, chunk: Vec<Start>, port: &Arc<dyn WorkerPort>) {
-        let (me, port) = (self.clone(), port.clone());
+        let (dispatcher, port) = (self.clone(), port.clone());
         let is_small = chunk.len() <= FEW;
-        let mut job: Job = Box::new(move |cx| me.run_chunk(chunk, &port, cx));
+        let mut job: Job = Box::new(move |cx| {
+            let around = Arc::new(Around { dispatcher, port });
+            around.dispatcher.run_chunk(chunk, &around, cx);
+        });
         if is_small {
             match self.opener.offer(job) {
                 Ok(()) => return,
@@ -234,18 +237,18 @@ impl Dispatcher {
     }
 
     fn run_chunk(
-        self: Arc<Self>,
+        self: &Arc<Self>,
         mut chunk: Vec<Start>,
-        port: &Arc<dyn WorkerPort>,
+        around: &Arc<Around>,
         cx: &mut Context<'_>,
     ) {
         if chunk.len() > 1 {
-            return self.run_many(chunk, port, cx);
+            return self.run_many(chunk, around, cx);
         }
         if let Some(start) = chunk.pop()
-            && let Some(outcome) = self.begun(start, port, cx)
+            && let Some(outcome) = self.begun(start, around, cx)
         {
-            self.finish(vec![outcome], port);
+            self.finish(vec![outcome], &around.port);
         }
     }
 
@@ -253,7 +256,7 @@ impl Dispatcher {
     fn run_many(
         self: &Arc<Self>,
         starts: Vec<Start>,
-        port: &Arc<dyn WorkerPort>,
+        around: &Arc<Around>,
         cx: &mut Context<'_>,
     ) {
         let begun = clock::now();
@@ -261,7 +264,7 @@ impl Dispatcher {
         self.chunks().push(chunk.clone());
         let mut ended = None;
         while let Some(start) = chunk.next(ended.take()) {
-            ended = self.begun(start, port, cx);
+            ended = self.begun(start, around, cx);
             if clock::now().duration_since(begun) > CHUNK_TIME {
                 break;
             }
@@ -270,33 +273,32 @@ impl Dispatcher {
         let (mut done, rest) = chunk.take();
         done.extend(ended);
         if !rest.is_empty() {
-            self.spawn_chunk(rest, port);
+            self.spawn_chunk(rest, &around.port);
         }
-        self.finish(done, port);
+        self.finish(done, &around.port);
     }
 
     /// Begins an attempt and polls it once; it gets a task of its own if it did not end at once.
     fn begun(
-        self: &Arc<Self>,
+        &self,
         start: Start,
-        port: &Arc<dyn WorkerPort>,
+        around: &Arc<Around>,
         cx: &mut Context<'_>,
     ) -> Option<AttemptOutcome> {
-        let mut outcome = self.begin(start, port);
+        let mut outcome = self.begin(start, around);
         match outcome.as_mut().poll(cx) {
             Poll::Ready(outcome) => Some(outcome),
             Poll::Pending => {
-                self.spawn_one(outcome, port.clone());
+                self.spawn_one(outcome, around.clone());
                 None
             }
         }
     }
 
-    fn spawn_one(self: &Arc<Self>, outcome: Outcome, port: Arc<dyn WorkerPort>) {
-        let me = self.clone();
+    fn spawn_one(&self, outcome: Outcome, around: Arc<Around>) {
         drop(self.runtime.spawn(async move {
             let done = vec![outcome.await];
-            me.finish(done, &port);
+            around.dispatcher.finish(done, &around.port);
         }));
     }
 
@@ -338,7 +340,7 @@ impl Dispatcher {
         }
     }
 
-    fn begin(self: &Arc<Self>, start: Start, port: &Arc<dyn WorkerPort>) -> Outcome {
+    fn begin(&self, start: Start, around: &Arc<Around>) -> Outcome {
         let (token, life) = match &start {
             Start::Activity(task, life) => (task.token, life),
             Start::Step(task, life) => (task.token, life),
@@ -353,7 +355,7 @@ impl Dispatcher {
         }
         match start {
             Start::Activity(task, life) => {
-                trace::inside(trace::activity(&task), self.activity(*task, life, port))
+                trace::inside(trace::activity(&task), self.activity(task, life, around))
             }
             Start::Step(task, life) => trace::inside(trace::step(&task), self.step(&task, life)),
         }
@@ -375,10 +377,10 @@ impl Dispatcher {
     }
 
     fn activity(
-        self: &Arc<Self>,
-        task: ActivityTask,
+        &self,
+        task: Box<ActivityTask>,
         life: Arc<Life>,
-        port: &Arc<dyn WorkerPort>,
+        around: &Arc<Around>,
     ) -> Outcome {
         let token = task.token;
         let queue = self.queues.get(&task.queue);
@@ -389,9 +391,8 @@ impl Dispatcher {
         };
         let settings = queue.map_or(&self.settings, |queue| &queue.settings);
         let link = Link {
-            heartbeats: Heartbeats::new(token, task.heartbeat, settings, port.clone()),
-            runtime: self.runtime.clone(),
-            bus: self.bus.clone(),
+            heartbeats: Heartbeats::new(token, task.heartbeat, settings),
+            around: around.clone(),
         };
         let input = task.input.clone();
         let ctx = AttemptCtx::new(task, life.clone(), Some(link));
@@ -400,12 +401,15 @@ impl Dispatcher {
             Err(panic) => return failed(token, panicked(panic)),
             Ok(body) => self.attempt(body, &life),
         };
-        let (grace, me) = (self.settings.abort_after, self.clone());
+        let (grace, around) = (self.settings.abort_after, around.clone());
         Box::pin(async move {
             let result = until_stopped(attempt, &life, grace).await;
-            let orphans = ctx.end_children(grace).await;
-            if !orphans.is_empty() {
-                me.lose_children(token, life, orphans);
+            if ctx.has_children() {
+                // Boxed: few have any, and every attempt would carry the room for it.
+                let orphans = Box::pin(ctx.end_children(grace)).await;
+                if !orphans.is_empty() {
+                    around.dispatcher.lose_children(token, life, orphans);
+                }
             }
             if !matches!(result, AttemptResult::Completed(_)) {
                 ctx.flush();
@@ -414,7 +418,7 @@ impl Dispatcher {
         })
     }
 
-    fn step(self: &Arc<Self>, task: &StepTask, life: Arc<Life>) -> Outcome {
+    fn step(&self, task: &StepTask, life: Arc<Life>) -> Outcome {
         let token = task.token;
         let Some(code) = self.steps.get(task.run_id, token.seq) else {
             let text = format!("the code of step {} is not in memory", task.name);

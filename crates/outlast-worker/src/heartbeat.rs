@@ -2,7 +2,7 @@
 //! of the heartbeat timeout. The newest details always win; a crash loses at most one
 //! interval.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlast_model::Payload;
@@ -16,7 +16,6 @@ use crate::settings::Settings;
 pub(crate) struct Heartbeats {
     token: AttemptToken,
     interval: Duration,
-    port: Arc<dyn WorkerPort>,
     state: Mutex<State>,
 }
 
@@ -33,12 +32,10 @@ impl Heartbeats {
         token: AttemptToken,
         timeout: Option<Duration>,
         settings: &Settings,
-        port: Arc<dyn WorkerPort>,
     ) -> Self {
         Self {
             token,
             interval: interval(timeout, settings),
-            port,
             state: Mutex::new(State::default()),
         }
     }
@@ -46,7 +43,7 @@ impl Heartbeats {
     /// Reports now, or keeps the details: then it says when they must be flushed, unless somebody
     /// was told before.
     #[must_use = "whoever is told must flush"]
-    pub(crate) fn beat(&self, details: Payload) -> Option<Duration> {
+    pub(crate) fn beat(&self, port: &dyn WorkerPort, details: Payload) -> Option<Duration> {
         let now = clock::now();
         let mut state = self.lock();
         let wait = state.last_sent.map_or(Duration::ZERO, |last| {
@@ -56,7 +53,7 @@ impl Heartbeats {
             state.last_sent = Some(now);
             state.unsent = None;
             drop(state);
-            self.port.heartbeat(self.token, details);
+            port.heartbeat(self.token, details);
             return None;
         }
         state.unsent = Some(details);
@@ -65,7 +62,7 @@ impl Heartbeats {
     }
 
     /// Reports what is still unsent: before a failure, a cancel, a hand-back.
-    pub(crate) fn flush(&self) {
+    pub(crate) fn flush(&self, port: &dyn WorkerPort) {
         let mut state = self.lock();
         state.is_flush_set = false;
         let Some(details) = state.unsent.take() else {
@@ -73,11 +70,7 @@ impl Heartbeats {
         };
         state.last_sent = Some(clock::now());
         drop(state);
-        self.port.heartbeat(self.token, details);
-    }
-
-    pub(crate) fn port(&self) -> &dyn WorkerPort {
-        &*self.port
+        port.heartbeat(self.token, details);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,8 +1,6 @@
 //! The work that is measured: real workflows through the public API, on a real file.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use outlast::prelude::*;
@@ -285,16 +283,19 @@ pub(super) async fn round(place: &Place, load: Load, round: usize, seconds: f64)
     })
 }
 
+/// Keeps as many in flight as the load says, for so long. One alone is called by the program's own
+/// task, as in any small program; many are tasks of the runtime.
 pub(super) async fn drive(app: &App, load: Load, seconds: f64) -> Result<Vec<f64>> {
-    let stop = Arc::new(AtomicBool::new(false));
+    let end = now() + Duration::from_secs_f64(seconds);
+    if load.in_flight() == 1 {
+        return client_of(app, load, 0, end).await;
+    }
     let clients: Vec<_> = (0..load.in_flight())
         .map(|client| {
-            let (app, stop) = (app.clone(), stop.clone());
-            tokio::spawn(async move { client_of(&app, load, client as u64, &stop).await })
+            let app = app.clone();
+            tokio::spawn(async move { client_of(&app, load, client as u64, end).await })
         })
         .collect();
-    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-    stop.store(true, Ordering::Relaxed);
     let mut all = Vec::new();
     for client in clients {
         all.extend(client.await??);
@@ -302,13 +303,13 @@ pub(super) async fn drive(app: &App, load: Load, seconds: f64) -> Result<Vec<f64
     Ok(all)
 }
 
-async fn client_of(app: &App, load: Load, client: u64, stop: &AtomicBool) -> Result<Vec<f64>> {
+async fn client_of(app: &App, load: Load, client: u64, end: Instant) -> Result<Vec<f64>> {
     if load.events_a_message().is_some() {
-        return message::client(app, load, client, stop).await;
+        return message::client(app, load, client, end).await;
     }
     let mut latencies = Vec::new();
     let order = Order::new(client);
-    while !stop.load(Ordering::Relaxed) {
+    while now() < end {
         let begun = now();
         match load {
             Load::OneActivity { .. } => _ = app.run(one_activity, &order).await?,

@@ -1,6 +1,6 @@
 //! Messages to long-lived runs: signals, the questions behind them, and updates.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use outlast::prelude::*;
 use outlast::{App, ConflictPolicy};
@@ -43,7 +43,7 @@ pub(super) async fn client(
     app: &App,
     load: Load,
     number: u64,
-    stop: &AtomicBool,
+    end: Instant,
 ) -> Result<Vec<f64>> {
     let counter = app
         .start(Counter::run, ())
@@ -52,7 +52,7 @@ pub(super) async fn client(
         .await?;
     let mut count = counter.count().await?;
     let mut latencies = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
+    while now() < end {
         let begun = now();
         count += 1;
         let seen = match load {

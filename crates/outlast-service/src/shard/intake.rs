@@ -50,9 +50,7 @@ impl Shard {
             Mail::Wait { run, reply } => self.wait(&run, reply, store),
             Mail::Describe { run, reply } => self.describe(&run, reply, store),
             Mail::Outcomes(outcomes) => {
-                for outcome in outcomes {
-                    self.outcome(outcome);
-                }
+                self.outcomes(outcomes);
                 self.feed_slots(now);
             }
             Mail::Heartbeat(token, details) => self.heartbeat(token, details),
@@ -349,12 +347,23 @@ impl Shard {
         self.deliver(no, Letter { input, from });
     }
 
-    fn outcome(&mut self, outcome: AttemptOutcome) {
-        if outcome.token.incarnation == self.parts.incarnation {
-            self.attempts_out = self.attempts_out.saturating_sub(1);
+    /// Attempts that came back together are mostly of one run: it is looked for once.
+    fn outcomes(&mut self, outcomes: Vec<AttemptOutcome>) {
+        let mine = |outcome: &&AttemptOutcome| outcome.token.incarnation == self.parts.incarnation;
+        let ended = outcomes.iter().filter(mine).count();
+        self.attempts_out = self.attempts_out.saturating_sub(ended);
+        let mut rest = outcomes.into_iter();
+        while let Some(no) = rest.as_slice().first().map(|first| first.token.run) {
+            let is_same = |outcome: &&AttemptOutcome| outcome.token.run == no;
+            let count = rest.as_slice().iter().take_while(is_same).count();
+            let letters = rest.by_ref().take(count).map(Input::Outcome).map(Letter::own);
+            match self.runs.get_mut(&no) {
+                Some(entry) => entry.mailbox.extend(letters),
+                // Nobody waits for an answer.
+                None => letters.for_each(drop),
+            }
+            self.enqueue_no(no);
         }
-        let no = outcome.token.run;
-        self.deliver(no, Letter::own(Input::Outcome(outcome)));
     }
 
     pub(super) fn open(&self, run: &RunRef) -> Option<RunNo> {
