@@ -9,31 +9,31 @@
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use foldhash::HashMap;
 use outlast_model::failure::type_name;
 use outlast_model::task::{
     ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
-use outlast_model::{ActivityType, Failure, QueueName, near};
+use outlast_model::{ActivityType, Failure, near};
 
 use outlast_runtime::panic::discard;
 
 use crate::attempt::{Around, AttemptCtx, Link};
 use crate::bus::Bus;
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, Start, Work};
 use crate::clock;
 use crate::event::{PanicIn, WorkerEvent};
 use crate::heartbeat::Heartbeats;
 use crate::life::Life;
 use crate::opener::{FEW, Job, Opener};
 use crate::port::WorkerPort;
-use crate::queue::{Queue, Queues};
+use crate::queue::Queues;
 use crate::registry::Body;
+use crate::roll::Roll;
 use crate::running::{Attempt, as_asked, panicked, until_stopped};
 use crate::settings::Settings;
 use crate::steps::Steps;
@@ -62,26 +62,6 @@ pub enum Dispatch {
     Stop(AttemptToken, StopReason),
 }
 
-/// An attempt that is about to begin, and what is known of it from then on.
-pub(crate) enum Start {
-    Activity(Box<ActivityTask>, Arc<Life>),
-    Step(StepTask, Arc<Life>),
-}
-
-impl Start {
-    fn token(&self) -> AttemptToken {
-        match self {
-            Self::Activity(task, _) => task.token,
-            Self::Step(task, _) => task.token,
-        }
-    }
-
-    fn handed_back(&self) -> AttemptOutcome {
-        let (token, result) = (self.token(), AttemptResult::HandedBack);
-        AttemptOutcome { token, result }
-    }
-}
-
 type Outcome = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 
 /// Starts and stops attempts.
@@ -92,9 +72,7 @@ pub(crate) struct Dispatcher {
     settings: Settings,
     pub(crate) bus: Bus,
     opener: Opener,
-    running: Mutex<HashMap<AttemptToken, Arc<Life>>>,
-    /// Chunks of several attempts that are being begun.
-    chunks: Mutex<Vec<Arc<Chunk>>>,
+    roll: Roll,
     undead: Undead,
     /// The worker goes down: what has not begun is handed back.
     is_draining: AtomicBool,
@@ -110,14 +88,13 @@ impl Dispatcher {
     ) -> Self {
         let opener = Opener::start(&runtime);
         Self {
+            roll: Roll::new(queues.clone()),
             queues,
             steps,
             runtime,
             settings,
             bus,
             opener,
-            running: Mutex::default(),
-            chunks: Mutex::default(),
             undead: Undead::default(),
             is_draining: AtomicBool::new(false),
         }
@@ -135,29 +112,29 @@ impl Dispatcher {
 
     /// What runs, for people; also what should not.
     pub(crate) fn names(&self) -> Vec<String> {
-        let mut running = self.all_running();
-        running.sort_by_key(|(token, _)| *token);
-        let name = |(token, life): &(AttemptToken, Arc<Life>)| life.name(*token).to_string();
-        let mut names: Vec<String> = running.iter().map(name).collect();
-        names.extend(self.undead.names().iter().map(ToString::to_string));
-        names
+        let all = self.roll.names().into_iter().chain(self.undead.names());
+        all.map(|attempt| attempt.to_string()).collect()
     }
 
     /// Takes what became durable.
     pub(crate) fn dispatch(self: &Arc<Self>, work: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
         let mut work = work.into_iter();
         while work.len() > 0 {
-            // The first ones begin while the others are announced.
-            let mut stops = Vec::new();
-            let starts = self.announce(work.by_ref().take(CHUNK), &mut stops);
-            for (token, reason) in stops {
-                self.stop(token, reason);
+            // The first ones begin while the others are sorted.
+            let mut starts = Vec::with_capacity(CHUNK.min(work.len()));
+            for item in work.by_ref().take(CHUNK) {
+                match item {
+                    Dispatch::Activity(task) => starts.push(Start::new(Work::Activity(task))),
+                    Dispatch::Step(task) => starts.push(Start::new(Work::Step(task))),
+                    Dispatch::Stop(token, reason) => self.roll.stop(token, reason),
+                }
             }
             if starts.is_empty() {
                 continue;
             }
             if self.is_draining() {
                 // At once, on this thread: whoever waits for the last commit hears of it.
+                self.roll.enter(&mut starts);
                 self.finish(starts.iter().map(Start::handed_back).collect(), port);
             } else {
                 self.spawn_chunk(starts, port);
@@ -165,62 +142,39 @@ impl Dispatcher {
         }
     }
 
-    /// From here on these attempts can be told to stop, also while they wait for the runtime.
-    fn announce(
-        &self,
-        work: impl Iterator<Item = Dispatch>,
-        stops: &mut Vec<(AttemptToken, StopReason)>,
-    ) -> Vec<Start> {
-        let mut starts = Vec::with_capacity(work.size_hint().0);
-        let mut running = self.running();
-        let mut known = |token, life: Life| {
-            let life = Arc::new(life);
-            running.insert(token, life.clone());
-            life
-        };
-        for item in work {
-            match item {
-                Dispatch::Activity(task) => {
-                    let life = Life::of_activity(&task, self.queue(&task.queue));
-                    let life = known(task.token, life);
-                    starts.push(Start::Activity(task, life));
-                }
-                Dispatch::Step(task) => {
-                    let life = Life::of_step(&task, self.queue(&task.queue));
-                    let life = known(task.token, life);
-                    starts.push(Start::Step(task, life));
-                }
-                Dispatch::Stop(token, reason) => stops.push((token, reason)),
-            }
-        }
-        starts
-    }
-
-    /// Tells every running attempt to stop.
+    /// Tells every attempt to stop.
     pub(crate) fn stop_all(&self, reason: StopReason) {
-        for (_, life) in self.all_running() {
-            life.stop.fire(reason);
-        }
+        self.roll.stop_all(reason);
     }
 
-    /// How many attempts run.
+    /// How many attempts there are.
     pub(crate) fn count(&self) -> usize {
-        self.running().len()
+        self.roll.count()
     }
 
-    fn stop(&self, token: AttemptToken, reason: StopReason) {
-        if let Some(life) = self.running().get(&token) {
-            life.stop.fire(reason);
+    /// A few are known at once; many when their turn comes.
+    fn spawn_chunk(self: &Arc<Self>, mut starts: Vec<Start>, port: &Arc<dyn WorkerPort>) {
+        let around = Around {
+            dispatcher: self.clone(),
+            port: port.clone(),
+        };
+        let is_small = starts.len() <= FEW;
+        if is_small {
+            self.roll.enter(&mut starts);
         }
-    }
-
-    fn spawn_chunk(self: &Arc<Self>, chunk: Vec<Start>, port: &Arc<dyn WorkerPort>) {
-        let (dispatcher, port) = (self.clone(), port.clone());
-        let is_small = chunk.len() <= FEW;
-        let mut job: Job = Box::new(move |cx| {
-            let around = Arc::new(Around { dispatcher, port });
-            around.dispatcher.run_chunk(chunk, &around, cx);
-        });
+        let mut job: Job = if starts.len() == 1 {
+            Box::new(move |cx| {
+                let around = Arc::new(around);
+                around.dispatcher.run_one(starts, &around, cx);
+            })
+        } else {
+            let chunk = Arc::new(Chunk::new(starts));
+            self.roll.wait(chunk.clone());
+            Box::new(move |cx| {
+                let around = Arc::new(around);
+                around.dispatcher.run_many(&chunk, &around, cx);
+            })
+        };
         if is_small {
             match self.opener.offer(job) {
                 Ok(()) => return,
@@ -236,32 +190,18 @@ impl Dispatcher {
         })));
     }
 
-    fn run_chunk(
-        self: &Arc<Self>,
-        mut chunk: Vec<Start>,
-        around: &Arc<Around>,
-        cx: &mut Context<'_>,
-    ) {
-        if chunk.len() > 1 {
-            return self.run_many(chunk, around, cx);
-        }
-        if let Some(start) = chunk.pop()
-            && let Some(outcome) = self.begun(start, around, cx)
-        {
-            self.finish(vec![outcome], &around.port);
+    fn run_one(self: &Arc<Self>, starts: Vec<Start>, around: &Arc<Around>, cx: &mut Context<'_>) {
+        for start in starts {
+            if let Some(outcome) = self.begun(start, around, cx) {
+                self.finish(vec![outcome], &around.port);
+            }
         }
     }
 
     /// A chunk of several: the watchdog frees those that wait behind one that does not come back.
-    fn run_many(
-        self: &Arc<Self>,
-        starts: Vec<Start>,
-        around: &Arc<Around>,
-        cx: &mut Context<'_>,
-    ) {
+    fn run_many(self: &Arc<Self>, chunk: &Arc<Chunk>, around: &Arc<Around>, cx: &mut Context<'_>) {
         let begun = clock::now();
-        let chunk = Arc::new(Chunk::new(starts, begun));
-        self.chunks().push(chunk.clone());
+        self.roll.begin(chunk, begun);
         let mut ended = None;
         while let Some(start) = chunk.next(ended.take()) {
             ended = self.begun(start, around, cx);
@@ -269,7 +209,7 @@ impl Dispatcher {
                 break;
             }
         }
-        self.chunks().retain(|other| !Arc::ptr_eq(other, &chunk));
+        self.roll.leave(chunk);
         let (mut done, rest) = chunk.take();
         done.extend(ended);
         if !rest.is_empty() {
@@ -306,7 +246,7 @@ impl Dispatcher {
     /// one that was taken from its code before is thrown away.
     fn finish(&self, mut outcomes: Vec<AttemptOutcome>, port: &Arc<dyn WorkerPort>) {
         let mut loose = Vec::new();
-        let mut running = self.running();
+        let mut running = self.roll.running();
         outcomes.retain(|outcome| {
             let Some(life) = running.remove(&outcome.token) else {
                 self.undead.ended(outcome.token);
@@ -340,24 +280,21 @@ impl Dispatcher {
         }
     }
 
-    fn begin(&self, start: Start, around: &Arc<Around>) -> Outcome {
-        let (token, life) = match &start {
-            Start::Activity(task, life) => (task.token, life),
-            Start::Step(task, life) => (task.token, life),
-        };
+    fn begin(&self, mut start: Start, around: &Arc<Around>) -> Outcome {
         if self.is_draining() {
             return Box::pin(std::future::ready(start.handed_back()));
         }
+        let (token, life) = (start.token(), self.roll.life(&mut start));
         if life.stop.reason().is_some() {
             // It was told to before it began.
             let result = as_asked(AttemptResult::Canceled(None), &life.stop);
             return Box::pin(std::future::ready(AttemptOutcome { token, result }));
         }
-        match start {
-            Start::Activity(task, life) => {
+        match start.work {
+            Work::Activity(task) => {
                 trace::inside(trace::activity(&task), self.activity(task, life, around))
             }
-            Start::Step(task, life) => trace::inside(trace::step(&task), self.step(&task, life)),
+            Work::Step(task) => trace::inside(trace::step(&task), self.step(&task, life)),
         }
     }
 
@@ -376,12 +313,7 @@ impl Dispatcher {
         text
     }
 
-    fn activity(
-        &self,
-        task: Box<ActivityTask>,
-        life: Arc<Life>,
-        around: &Arc<Around>,
-    ) -> Outcome {
+    fn activity(&self, task: Box<ActivityTask>, life: Arc<Life>, around: &Arc<Around>) -> Outcome {
         let token = task.token;
         let queue = self.queues.get(&task.queue);
         let code = queue.and_then(|queue| queue.registry.activities.get(&task.activity_type));
@@ -454,32 +386,13 @@ impl Dispatcher {
             }
         }
     }
-
-    fn queue(&self, name: &QueueName) -> Option<Arc<Queue>> {
-        self.queues.get(name).cloned()
-    }
-
-    fn running(&self) -> MutexGuard<'_, HashMap<AttemptToken, Arc<Life>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// In any order.
-    fn all_running(&self) -> Vec<(AttemptToken, Arc<Life>)> {
-        let running = self.running();
-        let all = running.iter().map(|(token, life)| (*token, life.clone()));
-        all.collect()
-    }
-
-    fn chunks(&self) -> MutexGuard<'_, Vec<Arc<Chunk>>> {
-        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The watchdog's part: what was told to stop and cannot be dropped.
 impl Dispatcher {
     /// Whether there is anything to look after.
     pub(crate) fn is_idle(&self) -> bool {
-        self.running().is_empty() && self.undead.len() == 0
+        self.roll.count() == 0 && self.undead.len() == 0
     }
 
     /// How many attempts should have ended and have not.
@@ -496,7 +409,7 @@ impl Dispatcher {
     pub(crate) fn look_after(self: &Arc<Self>, port: &Arc<dyn WorkerPort>) -> bool {
         let now = clock::now();
         self.free_chunks(now, port);
-        for (token, life) in self.all_running() {
+        for (token, life) in self.roll.all_running() {
             if self.is_deaf(&life, now) {
                 self.detach(token, life, port);
             }
@@ -515,7 +428,7 @@ impl Dispatcher {
 
     /// Takes an attempt from its code: it is over, whatever the code still does.
     fn detach(&self, token: AttemptToken, life: Arc<Life>, port: &Arc<dyn WorkerPort>) {
-        if self.running().remove(&token).is_none() {
+        if self.roll.running().remove(&token).is_none() {
             // It ended in this very moment.
             return;
         }
@@ -547,9 +460,8 @@ impl Dispatcher {
 
     /// What waits behind an attempt whose first poll does not come back goes on elsewhere.
     fn free_chunks(self: &Arc<Self>, now: Instant, port: &Arc<dyn WorkerPort>) {
-        let chunks = self.chunks().clone();
-        let held = chunks.iter().filter(|chunk| chunk.is_held(now));
-        for (done, rest) in held.map(|chunk| chunk.take()) {
+        for chunk in self.roll.held(now) {
+            let (done, rest) = chunk.take();
             self.finish(done, port);
             if !rest.is_empty() {
                 self.spawn_chunk(rest, port);

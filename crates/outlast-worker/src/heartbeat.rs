@@ -28,11 +28,7 @@ struct State {
 }
 
 impl Heartbeats {
-    pub(crate) fn new(
-        token: AttemptToken,
-        timeout: Option<Duration>,
-        settings: &Settings,
-    ) -> Self {
+    pub(crate) fn new(token: AttemptToken, timeout: Option<Duration>, settings: &Settings) -> Self {
         Self {
             token,
             interval: interval(timeout, settings),

@@ -25,6 +25,7 @@ pub mod polled;
 pub mod port;
 pub mod queue;
 pub mod registry;
+mod roll;
 mod running;
 pub mod settings;
 pub mod shutdown;

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use outlast_model::task::{ActivityTask, AttemptToken, StepTask};
+use outlast_model::task::{ActivityTask, AttemptToken};
 use outlast_model::{ActivityType, RunId, StepName};
 
+use crate::chunk::Work;
 use crate::event::AttemptIn;
-use crate::queue::Queue;
+use crate::queue::{Queue, Queues};
 use crate::stop::Stop;
 
 /// A running attempt, seen from outside.
@@ -34,16 +35,25 @@ enum What {
 }
 
 impl Life {
+    /// Of an attempt that is about to begin.
+    pub(crate) fn new(work: &Work, queues: &Queues) -> Self {
+        let queue = queues.get(work.queue()).cloned();
+        match work {
+            Work::Activity(task) => Self::of_activity(task, queue),
+            Work::Step(task) => Self::of(task.run_id, What::Step(task.name.clone()), queue),
+        }
+    }
+
+    /// Of an activity, on a slot of this queue.
     pub(crate) fn of_activity(task: &ActivityTask, queue: Option<Arc<Queue>>) -> Self {
-        let what = What::Activity(task.activity_type.clone());
-        Self::new(task.run_id, what, queue)
+        Self::of(
+            task.run_id,
+            What::Activity(task.activity_type.clone()),
+            queue,
+        )
     }
 
-    pub(crate) fn of_step(task: &StepTask, queue: Option<Arc<Queue>>) -> Self {
-        Self::new(task.run_id, What::Step(task.name.clone()), queue)
-    }
-
-    fn new(run_id: RunId, what: What, queue: Option<Arc<Queue>>) -> Self {
+    fn of(run_id: RunId, what: What, queue: Option<Arc<Queue>>) -> Self {
         Self {
             stop: Stop::default(),
             run_id,

@@ -39,12 +39,7 @@ impl Counter {
 }
 
 /// One client with a run of its own, which outlives the round. Microseconds of each message.
-pub(super) async fn client(
-    app: &App,
-    load: Load,
-    number: u64,
-    end: Instant,
-) -> Result<Vec<f64>> {
+pub(super) async fn client(app: &App, load: Load, number: u64, end: Instant) -> Result<Vec<f64>> {
     let counter = app
         .start(Counter::run, ())
         .id(format!("counter-{number}"))

@@ -356,7 +356,11 @@ impl Shard {
         while let Some(no) = rest.as_slice().first().map(|first| first.token.run) {
             let is_same = |outcome: &&AttemptOutcome| outcome.token.run == no;
             let count = rest.as_slice().iter().take_while(is_same).count();
-            let letters = rest.by_ref().take(count).map(Input::Outcome).map(Letter::own);
+            let letters = rest
+                .by_ref()
+                .take(count)
+                .map(Input::Outcome)
+                .map(Letter::own);
             match self.runs.get_mut(&no) {
                 Some(entry) => entry.mailbox.extend(letters),
                 // Nobody waits for an answer.

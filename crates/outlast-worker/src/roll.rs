@@ -1,0 +1,158 @@
+//! All attempts that this worker was given and that have not ended: who runs, and who waits in a
+//! chunk to begin. Each can be told to stop.
+//!
+//! What is known of an attempt is made when it begins, by the thread that begins it: where
+//! hundreds are handed out at once, the thread that hands them out has other things to do. One that
+//! is told something before is known from then on.
+//!
+//! Locks are taken in this order: running, chunks, one chunk.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use foldhash::HashMap;
+use outlast_model::task::{AttemptToken, StopReason};
+
+use crate::chunk::{Chunk, Start};
+use crate::event::AttemptIn;
+use crate::life::Life;
+use crate::queue::Queues;
+
+/// Who runs.
+pub(crate) type Running = HashMap<AttemptToken, Arc<Life>>;
+
+/// All attempts that were given and have not ended.
+pub(crate) struct Roll {
+    queues: Arc<Queues>,
+    running: Mutex<Running>,
+    chunks: Mutex<Vec<Arc<Chunk>>>,
+}
+
+impl Roll {
+    pub(crate) fn new(queues: Arc<Queues>) -> Self {
+        Self {
+            queues,
+            running: Mutex::default(),
+            chunks: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// In any order.
+    pub(crate) fn all_running(&self) -> Vec<(AttemptToken, Arc<Life>)> {
+        let running = self.running();
+        let all = running.iter().map(|(token, life)| (*token, life.clone()));
+        all.collect()
+    }
+
+    /// These are known from here on.
+    pub(crate) fn enter(&self, starts: &mut [Start]) {
+        let mut running = self.running();
+        for start in starts {
+            self.known(&mut running, start);
+        }
+    }
+
+    /// What is known of one that begins.
+    pub(crate) fn life(&self, start: &mut Start) -> Arc<Life> {
+        match start.life.take() {
+            Some(life) => life,
+            None => self.known(&mut self.running(), start).clone(),
+        }
+    }
+
+    /// These wait to begin.
+    pub(crate) fn wait(&self, chunk: Arc<Chunk>) {
+        self.chunks().push(chunk);
+    }
+
+    /// Their turn has come.
+    pub(crate) fn begin(&self, chunk: &Chunk, now: Instant) {
+        let mut running = self.running();
+        chunk.begin(now);
+        chunk.for_each_waiting(|start| {
+            self.known(&mut running, start);
+        });
+    }
+
+    /// All of them have begun, or were taken.
+    pub(crate) fn leave(&self, chunk: &Arc<Chunk>) {
+        self.chunks().retain(|other| !Arc::ptr_eq(other, chunk));
+    }
+
+    /// Tells one to stop.
+    pub(crate) fn stop(&self, token: AttemptToken, reason: StopReason) {
+        let mut running = self.running();
+        if let Some(life) = running.get(&token) {
+            return life.stop.fire(reason);
+        }
+        self.for_each_waiting(|start| {
+            if start.token() == token {
+                self.known(&mut running, start).stop.fire(reason);
+            }
+        });
+    }
+
+    /// Tells all to stop.
+    pub(crate) fn stop_all(&self, reason: StopReason) {
+        let mut running = self.running();
+        self.for_each_waiting(|start| {
+            self.known(&mut running, start);
+        });
+        drop(running);
+        for (_, life) in self.all_running() {
+            life.stop.fire(reason);
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        let running = self.running();
+        let mut count = running.len();
+        self.for_each_waiting(|start| count += usize::from(start.life.is_none()));
+        count
+    }
+
+    /// All of them, for people.
+    pub(crate) fn names(&self) -> Vec<AttemptIn> {
+        let running = self.running();
+        let name = |(token, life): (&AttemptToken, &Arc<Life>)| (*token, life.name(*token));
+        let mut names: Vec<(AttemptToken, AttemptIn)> = running.iter().map(name).collect();
+        self.for_each_waiting(|start| {
+            if start.life.is_none() {
+                names.push((start.token(), start.name()));
+            }
+        });
+        names.sort_by_key(|(token, _)| *token);
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+
+    /// Chunks that one of their attempts holds up.
+    pub(crate) fn held(&self, now: Instant) -> Vec<Arc<Chunk>> {
+        let mut chunks = self.chunks().clone();
+        chunks.retain(|chunk| chunk.is_held(now));
+        chunks
+    }
+
+    fn known<'a>(&self, running: &mut Running, start: &'a mut Start) -> &'a Arc<Life> {
+        let Start { work, life } = start;
+        life.get_or_insert_with(|| {
+            let life = Arc::new(Life::new(work, &self.queues));
+            running.insert(work.token(), life.clone());
+            life
+        })
+    }
+
+    fn for_each_waiting(&self, mut tell: impl FnMut(&mut Start)) {
+        for chunk in self.chunks().iter() {
+            chunk.for_each_waiting(&mut tell);
+        }
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, Vec<Arc<Chunk>>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
