@@ -1,25 +1,4 @@
-//! How field types that minicbor does not know are written: bytes and durations.
-
-/// `bytes::Bytes` as a CBOR byte string.
-pub(crate) mod bytes {
-    use bytes::Bytes;
-    use minicbor::decode::Error as DecodeError;
-    use minicbor::encode::{Error as EncodeError, Write};
-    use minicbor::{Decoder, Encoder};
-
-    pub(crate) fn encode<C, W: Write>(
-        value: &Bytes,
-        e: &mut Encoder<W>,
-        _: &mut C,
-    ) -> Result<(), EncodeError<W::Error>> {
-        e.bytes(value)?;
-        Ok(())
-    }
-
-    pub(crate) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Bytes, DecodeError> {
-        Ok(Bytes::copy_from_slice(d.bytes()?))
-    }
-}
+//! How a field type that minicbor does not know is written: durations.
 
 /// `Duration` as whole microseconds: the precision of every clock in Outlast.
 pub(crate) mod duration {

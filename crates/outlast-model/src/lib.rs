@@ -13,6 +13,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod bytes;
 mod cbor;
 pub mod command;
 pub mod event;

@@ -7,10 +7,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use bytes::Bytes;
 use minicbor::{Decode, Encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::bytes::Bytes;
 
 /// How the bytes of a payload are to be read.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -49,7 +50,7 @@ pub struct Payload {
     #[n(0)]
     pub encoding: Encoding,
     /// The value itself. Cheap to clone.
-    #[cbor(n(1), with = "crate::cbor::bytes")]
+    #[n(1)]
     pub data: Bytes,
     /// Metadata beyond the encoding, kept for codecs and other SDKs. Boxed: it is rare, and a
     /// payload is moved often.
@@ -80,7 +81,7 @@ impl Payload {
     pub fn null() -> Self {
         Self {
             encoding: Encoding::Null,
-            data: Bytes::new(),
+            data: Bytes::default(),
             metadata: None,
         }
     }
