@@ -81,7 +81,7 @@ fn command() -> impl Strategy<Value = Command> {
                 seq,
                 activity_type,
                 input,
-                options,
+                options: options.into(),
                 site,
                 headers: Headers::new(),
             };

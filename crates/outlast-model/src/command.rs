@@ -14,6 +14,7 @@ use crate::id::{
 use crate::job::SignalMessage;
 use crate::options::{ActivityOptions, ChildOptions, StepOptions};
 use crate::payload::Payload;
+use crate::shared::Shared;
 use crate::view::RunRef;
 
 /// One wish of workflow code.
@@ -125,7 +126,7 @@ pub struct ScheduleActivity {
     /// Its input.
     pub input: Payload,
     /// Timeouts, retries, cancel mode, queue: as the code gave them.
-    pub options: ActivityOptions,
+    pub options: Shared<ActivityOptions>,
     /// The call.
     pub site: Site,
     /// What travels with it.

@@ -199,9 +199,10 @@ pub struct ActivityScheduled {
     /// Its input.
     #[n(3)]
     pub input: Payload,
-    /// Timeouts, retries, cancel mode; all filled in.
+    /// Timeouts, retries, cancel mode; all filled in. Shared: code that asks for many things mostly
+    /// asks for all of them in the same way.
     #[n(4)]
-    pub options: ActivityOptions,
+    pub options: Shared<ActivityOptions>,
     /// The call.
     #[n(5)]
     pub site: Site,

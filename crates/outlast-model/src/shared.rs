@@ -8,13 +8,32 @@ use core::ops::{Deref, DerefMut};
 use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
 
 /// A value with many holders. Cheap to clone.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Shared<T>(Arc<T>);
+
+/// Who holds the same value holds an equal one.
+impl<T: PartialEq> PartialEq for Shared<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
 
 impl<T> Shared<T> {
     /// Shares a value.
     pub fn new(value: T) -> Self {
         Self(Arc::new(value))
+    }
+}
+
+impl<T> From<T> for Shared<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
+}
+
+impl<T: Default> Default for Shared<T> {
+    fn default() -> Self {
+        Self::new(T::default())
     }
 }
 

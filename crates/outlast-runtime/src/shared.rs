@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use outlast_model::event::{Site, Started};
-use outlast_model::{Activation, Headers, Line, RunId, Timestamp, WorkflowId};
+use outlast_model::{Activation, ActivityOptions, Headers, Line, RunId, Timestamp, WorkflowId};
 
 use crate::cell::{Key, OperationCell};
 use crate::condition::Conditions;
@@ -85,6 +85,8 @@ pub(crate) struct Shared {
     pub(crate) commands: Cell<Commands>,
     pub(crate) outgoing: RefCell<Outgoing>,
     pub(crate) sequences: RefCell<Sequences>,
+    /// Of the last activity that was asked for.
+    pub(crate) last_options: RefCell<Option<outlast_model::Shared<ActivityOptions>>>,
     pub(crate) open: RefCell<Line<Key, Rc<OperationCell>>>,
     pub(crate) undo: RefCell<Vec<Undo>>,
     pub(crate) mailbox: RefCell<Mailbox>,
@@ -138,6 +140,7 @@ impl Shared {
             commands: Cell::new(Commands::On),
             outgoing: RefCell::default(),
             sequences: RefCell::default(),
+            last_options: RefCell::default(),
             open: RefCell::default(),
             undo: RefCell::default(),
             mailbox: RefCell::default(),

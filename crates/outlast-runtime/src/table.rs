@@ -9,7 +9,9 @@ use std::rc::Rc;
 
 use outlast_model::command::ScheduleActivity;
 use outlast_model::event::Site;
-use outlast_model::{Command, Job, Payload, Resolution, Seq, SignalName, StepName};
+use outlast_model::{
+    ActivityOptions, Command, Job, Payload, Resolution, Seq, Shared as Kept, SignalName, StepName,
+};
 
 use crate::cell::{Key, Kind, OperationCell, State, Subject, UndoPlan, Verdict, Wish};
 use crate::context::Context;
@@ -97,6 +99,7 @@ impl Shared {
             name: activity_type.clone(),
             cancel: Cell::new(options.cancel),
         };
+        let options = self.same_options(options);
         self.schedule(Kind::Activity, subject, site, |seq, site| {
             let command = ScheduleActivity {
                 seq,
@@ -108,6 +111,15 @@ impl Shared {
             };
             Some(Command::ScheduleActivity(Box::new(command)))
         })
+    }
+
+    /// Options of one activity are mostly those of the one before it: then they are kept once.
+    fn same_options(&self, options: ActivityOptions) -> Kept<ActivityOptions> {
+        let mut last = self.last_options.borrow_mut();
+        match &*last {
+            Some(same) if **same == options => same.clone(),
+            Some(_) | None => last.insert(options.into()).clone(),
+        }
     }
 
     pub(crate) fn schedule_timer(

@@ -26,7 +26,8 @@ fn activity(state: State) -> Activity {
             heartbeat: Some(Duration::from_micros(100)),
             retry: RetryPolicy::times(2).initial(Duration::from_micros(10)),
             ..ActivityOptions::default()
-        },
+        }
+        .into(),
         site: Site::default(),
         headers: Headers::new(),
     };

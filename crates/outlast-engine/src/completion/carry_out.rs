@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use outlast_model::command::{CancelExternal, ScheduleActivity, SignalExternal, StartChild};
 use outlast_model::event::{
@@ -13,7 +14,9 @@ use outlast_model::id::Seq;
 use outlast_model::post::PostBody;
 use outlast_model::task::{AttemptKind, StopReason};
 use outlast_model::view::RunRef;
-use outlast_model::{ActivityOptions, Command, EventKind, Fact, RunId, Shared, Timestamp, limits};
+use outlast_model::{
+    ActivityOptions, Command, EventKind, Fact, Priority, RunId, Shared, Timestamp, limits,
+};
 
 use super::Buffer;
 use crate::apply::Error;
@@ -293,37 +296,55 @@ fn cancel_timer(
     Ok(decision.event(run, EventKind::TimerCanceled { seq }, now)?)
 }
 
-/// Timeouts as Temporal fills them in; an activity that names none gets ten minutes an attempt.
+/// An activity as it is recorded: nothing is left open.
 fn normalise(command: ScheduleActivity, run: &Run) -> ActivityScheduled {
-    let mut options: ActivityOptions = command.options;
+    let started = run.started();
+    let queue = command.options.queue.as_ref().unwrap_or(&started.queue);
+    ActivityScheduled {
+        seq: command.seq,
+        activity_type: command.activity_type,
+        queue: queue.clone(),
+        input: command.input,
+        options: filled_in(command.options, started.priority()),
+        site: command.site,
+        headers: command.headers,
+    }
+}
+
+/// Timeouts as Temporal fills them in; an activity that names none gets ten minutes an attempt. Mostly
+/// the code has said everything, and what all its activities share stays shared.
+fn filled_in(
+    mut options: Shared<ActivityOptions>,
+    priority: Option<Priority>,
+) -> Shared<ActivityOptions> {
     let whole = options.schedule_to_close;
-    let within = |own: Option<core::time::Duration>| match (own, whole) {
+    let within = |own: Option<Duration>| match (own, whole) {
         (Some(own), Some(whole)) => Some(own.min(whole)),
         (Some(one), None) | (None, Some(one)) => Some(one),
         (None, None) => None,
     };
     let default = (whole.is_none()).then_some(limits::START_TO_CLOSE_DEFAULT);
-    options.start_to_close = within(options.start_to_close).or(default);
-    if whole.is_some() {
-        options.schedule_to_start = within(options.schedule_to_start);
-    }
-    options.heartbeat = match (options.heartbeat, options.start_to_close) {
+    let start_to_close = within(options.start_to_close).or(default);
+    let schedule_to_start = match whole {
+        Some(_) => within(options.schedule_to_start),
+        None => options.schedule_to_start,
+    };
+    let heartbeat = match (options.heartbeat, start_to_close) {
         (Some(beat), Some(limit)) => Some(beat.min(limit)),
         (beat, _) => beat,
     };
-    let started = run.started();
-    let queue = options
-        .queue
-        .take()
-        .unwrap_or_else(|| started.queue.clone());
-    options.priority = options.priority.or(started.priority());
-    ActivityScheduled {
-        seq: command.seq,
-        activity_type: command.activity_type,
-        queue,
-        input: command.input,
-        options,
-        site: command.site,
-        headers: command.headers,
+    let priority = options.priority.or(priority);
+    let given = (options.start_to_close, options.schedule_to_start);
+    let is_full = options.queue.is_none()
+        && given == (start_to_close, schedule_to_start)
+        && (options.heartbeat, options.priority) == (heartbeat, priority);
+    if !is_full {
+        let options = &mut *options;
+        options.start_to_close = start_to_close;
+        options.schedule_to_start = schedule_to_start;
+        options.heartbeat = heartbeat;
+        options.priority = priority;
+        options.queue = None;
     }
+    options
 }

@@ -142,7 +142,7 @@ fn activity_kind() -> BoxedStrategy<EventKind> {
                     activity_type: name.as_str().into(),
                     queue: name.as_str().into(),
                     input,
-                    options,
+                    options: options.into(),
                     site,
                     headers,
                 }))

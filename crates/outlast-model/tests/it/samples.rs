@@ -123,7 +123,8 @@ pub(crate) fn activity_scheduled(seq: u32) -> EventKind {
             cancel: CancelMode::Wait,
             queue: Some("payments".into()),
             priority: None,
-        },
+        }
+        .into(),
         site: site(12),
         headers: Headers::new(),
     }))

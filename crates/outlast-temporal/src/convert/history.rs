@@ -232,7 +232,8 @@ impl Reader {
                 cancel: CancelMode::default(),
                 queue: None,
                 priority: policy::priority_of(it.priority.as_ref()),
-            },
+            }
+            .into(),
             site: Site::default(),
         };
         EventKind::ActivityScheduled(Shared::new(scheduled))

@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use outlast_model::command::ScheduleActivity;
 use outlast_model::event::Site;
-use outlast_model::options::ActivityOptions;
 use outlast_model::task::AttemptResult;
-use outlast_model::{Command, Headers, Job, Payload, QueueName, Seq};
+use outlast_model::{Command, Headers, Job, Payload, QueueName, Seq, Shared};
 use outlast_worker::handle::{Completion, PolledActivity, PolledWork};
 use outlast_worker::owner::entry::State;
 use outlast_worker::owner::{Owner, OwnerSettings};
@@ -77,7 +76,7 @@ fn command(job: &Job) -> Command {
             seq: Seq(1),
             activity_type: "work".into(),
             input: Payload::null(),
-            options: ActivityOptions::default(),
+            options: Shared::default(),
             headers: Headers::default(),
             site: Site::default(),
         }));

@@ -41,7 +41,7 @@ const PAID: Signal<u64> = signal("paid");
 
 fn options(play: &Play) -> ActivityOptions {
     if let Command::ScheduleActivity(command) = &play.commands[0] {
-        return command.options.clone();
+        return (*command.options).clone();
     }
     panic!("{:?}", play.commands)
 }

@@ -365,7 +365,7 @@ impl Simulation {
                     ..
                 } => "task.quarantined",
                 EventKind::ActivityScheduled(scheduled)
-                    if scheduled.options == undo_options(&scheduled.options) =>
+                    if *scheduled.options == undo_options(&scheduled.options) =>
                 {
                     "undo"
                 }

@@ -3,8 +3,8 @@
 use super::*;
 use outlast_model::event::Site;
 use outlast_model::headers::Headers;
-use outlast_model::options::{ActivityOptions, ChildOptions};
-use outlast_model::{Failure, Payload, WorkflowId};
+use outlast_model::options::ChildOptions;
+use outlast_model::{Failure, Payload, Shared, WorkflowId};
 use std::time::Duration;
 
 fn wired(command: Command) -> Variant {
@@ -25,7 +25,7 @@ fn an_activity_without_limits_gets_the_default_one_and_the_runs_own_queue() {
         activity_type: "charge".into(),
         input: Payload::encode(&1).expect("encodes"),
         headers: Headers::new(),
-        options: ActivityOptions::default(),
+        options: Shared::default(),
         site: Site::default(),
     };
     let Variant::ScheduleActivity(wire) = wired(Command::ScheduleActivity(Box::new(activity)))
