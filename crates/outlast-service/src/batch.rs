@@ -49,6 +49,15 @@ impl Batch {
             && self.forgotten.is_empty()
     }
 
+    /// Whether there is something to write, and nothing that waits for it: outcomes that a run has
+    /// seen and that had no consequences yet.
+    pub fn is_quiet(&self) -> bool {
+        !self.commits.is_empty()
+            && self.effects.is_empty()
+            && self.acks.is_empty()
+            && self.posts.is_empty()
+    }
+
     /// The newest commit in it.
     pub fn last(&self) -> Option<CommitNo> {
         self.commits.last().map(|c| c.id)

@@ -125,7 +125,8 @@ impl Inbox {
         state.vigil.waited(expects, begun.elapsed());
     }
 
-    fn has_rung_since(&self, heard: Heard) -> bool {
+    /// A hint, without the lock.
+    pub fn has_rung_since(&self, heard: Heard) -> bool {
         self.rung.load(Ordering::Relaxed) != heard.0
     }
 

@@ -30,6 +30,8 @@ use crate::writer::Queue;
 
 /// Hand a batch over when it has so many commits, even if there is more to do.
 const HAND_OVER: usize = 128;
+/// So often in a row a batch that nobody waits for lets the mail go first that is there already.
+const GIVE_WAY: u32 = 16;
 
 /// What a service is made with.
 #[derive(Clone)]
@@ -81,6 +83,8 @@ struct Seat {
     shard: Shard,
     driver: u64,
     mail: Vec<Mail>,
+    /// How often its batch has given way.
+    given_way: u32,
 }
 
 /// Shards, writer and store.
@@ -195,6 +199,9 @@ impl Service {
             }
             if let Some(turn) = seat.shard.next(now, &*self.store) {
                 return Next::Turn(turn);
+            }
+            if !is_stopping && seat.gives_way(&cell.inbox, heard) {
+                continue;
             }
             if let Some(batch) = seat.shard.take_batch() {
                 self.hand_over(shard, batch, seat);
@@ -443,6 +450,7 @@ impl Cell {
                 shard,
                 driver: 0,
                 mail: Vec::new(),
+                given_way: 0,
             }),
             inbox: Inbox::default(),
             durable,
@@ -472,6 +480,15 @@ impl Seat {
         }
         self.mail = mail;
         heard
+    }
+
+    /// Whether the batch is for later: nobody waits for it, and there is mail. One commit then does
+    /// for both, and nothing has waited for company.
+    fn gives_way(&mut self, inbox: &Inbox, heard: Heard) -> bool {
+        let gives_way =
+            self.given_way < GIVE_WAY && self.shard.is_quiet() && inbox.has_rung_since(heard);
+        self.given_way = if gives_way { self.given_way + 1 } else { 0 };
+        gives_way
     }
 }
 

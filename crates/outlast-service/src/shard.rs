@@ -297,6 +297,11 @@ impl Shard {
         Some(batch)
     }
 
+    /// Whether what was decided so far is to be written, and nobody waits for it.
+    pub fn is_quiet(&self) -> bool {
+        self.batch.is_quiet() && !self.is_waiting_for_disk()
+    }
+
     /// How often it started over.
     pub fn generation(&self) -> u64 {
         self.generation
