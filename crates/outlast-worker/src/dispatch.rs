@@ -42,6 +42,8 @@ use crate::zombie::{Case, Undead};
 
 /// Attempts polled by one task of the runtime.
 const CHUNK: usize = 128;
+/// The first ones of many come back soon, so that the run goes on while the others are at it.
+const FIRST_CHUNK: usize = 32;
 /// A chunk that took longer gives the rest to another task. Quick attempts are through by then: every
 /// part that comes back alone costs the run a slice, and mostly a commit.
 const CHUNK_TIME: Duration = Duration::from_micros(400);
@@ -119,16 +121,18 @@ impl Dispatcher {
     /// Takes what became durable.
     pub(crate) fn dispatch(self: &Arc<Self>, work: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
         let mut work = work.into_iter();
+        let mut size = FIRST_CHUNK;
         while work.len() > 0 {
             // The first ones begin while the others are sorted.
-            let mut starts = Vec::with_capacity(CHUNK.min(work.len()));
-            for item in work.by_ref().take(CHUNK) {
+            let mut starts = Vec::with_capacity(size.min(work.len()));
+            for item in work.by_ref().take(size) {
                 match item {
                     Dispatch::Activity(task) => starts.push(Start::new(Work::Activity(task))),
                     Dispatch::Step(task) => starts.push(Start::new(Work::Step(task))),
                     Dispatch::Stop(token, reason) => self.roll.stop(token, reason),
                 }
             }
+            size = CHUNK.min(2 * size);
             if starts.is_empty() {
                 continue;
             }
