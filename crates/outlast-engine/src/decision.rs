@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use outlast_model::id::{Seq, UpdateId};
 use outlast_model::post::{Post, PostBody};
 use outlast_model::start::UpdateReply;
-use outlast_model::task::{ActivityTask, AttemptKind, AttemptToken, StepTask, StopReason};
+use outlast_model::task::{ActivityOrder, AttemptKind, AttemptToken, StepTask, StopReason};
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{Event, EventKind, Fact, Record, Timestamp};
 
@@ -17,7 +17,7 @@ use crate::successor::Successor;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Run an attempt of an activity.
-    StartActivity(Box<ActivityTask>),
+    StartActivity(ActivityOrder),
     /// Run an attempt of a step.
     StartStep(StepTask),
     /// Tell a running attempt to stop.

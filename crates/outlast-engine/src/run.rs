@@ -254,6 +254,11 @@ impl Run {
         &self.started
     }
 
+    /// The same, for whoever keeps it.
+    pub(crate) fn shared_start(&self) -> Shared<Started> {
+        self.started.clone()
+    }
+
     /// When it began.
     pub fn start_time(&self) -> Timestamp {
         self.start_time

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::command::Command;
-use crate::event::{Event, TaskFailedCause};
+use crate::event::{ActivityScheduled, Event, Started, TaskFailedCause};
 use crate::failure::Failure;
 use crate::headers::Headers;
 use crate::id::{
@@ -16,6 +16,7 @@ use crate::id::{
 use crate::job::Activation;
 use crate::payload::Payload;
 use crate::rest::Rest;
+use crate::shared::Shared;
 use crate::time::Timestamp;
 
 /// The store's number of a run: dense, in order of starting.
@@ -231,6 +232,42 @@ pub struct ActivityTask {
     pub start_to_close: Option<Duration>,
     /// How often it must report.
     pub heartbeat: Option<Duration>,
+}
+
+/// One attempt of an activity that was handed out. It refers to what is known anyway; whoever begins
+/// it makes its task, on a thread of its own: a fan-out hands out hundreds at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActivityOrder {
+    /// To be given back with the outcome.
+    pub token: AttemptToken,
+    /// The start of the run.
+    pub run: Shared<Started>,
+    /// What was asked for.
+    pub activity: Shared<ActivityScheduled>,
+    /// When.
+    pub at: Timestamp,
+    /// The newest details an earlier attempt reported. Boxed: few have any.
+    pub heartbeat_details: Option<Box<Payload>>,
+}
+
+impl ActivityOrder {
+    /// Everything the attempt needs.
+    pub fn task(&self) -> ActivityTask {
+        let activity = &*self.activity;
+        ActivityTask {
+            token: self.token,
+            run_id: self.run.run_id,
+            workflow_id: self.run.workflow_id.clone(),
+            activity_type: activity.activity_type.clone(),
+            queue: activity.queue.clone(),
+            input: activity.input.clone(),
+            headers: activity.headers.clone(),
+            heartbeat_details: self.heartbeat_details.as_deref().cloned(),
+            scheduled: self.at,
+            start_to_close: activity.options.start_to_close,
+            heartbeat: activity.options.heartbeat,
+        }
+    }
 }
 
 /// One attempt of a step: its code is with the instance.

@@ -78,7 +78,9 @@ impl Batch {
     pub fn refuse(self, outlet: &dyn Outlet, refusal: &Refusal) {
         for (_, effect) in self.effects {
             match effect {
-                Effect::StartActivity(task) => outlet.return_slot(&task.queue, SlotKind::Activity),
+                Effect::StartActivity(order) => {
+                    outlet.return_slot(&order.activity.queue, SlotKind::Activity);
+                }
                 Effect::StartStep(task) => outlet.return_slot(&task.queue, SlotKind::Step),
                 stop @ Effect::Stop(..) => outlet.release(vec![stop]),
                 Effect::Closed(_) | Effect::Update(..) => {}

@@ -109,12 +109,11 @@ impl ShardMeter {
 
     pub(crate) fn handed_out(&self, effect: &Effect, now: Timestamp) {
         let (kind, attempt) = match effect {
-            Effect::StartActivity(task) => {
-                if task.token.attempt == Attempt::FIRST {
-                    self.schedule_to_start
-                        .record_time(now.since(task.scheduled));
+            Effect::StartActivity(order) => {
+                if order.token.attempt == Attempt::FIRST {
+                    self.schedule_to_start.record_time(now.since(order.at));
                 }
-                (task.token.kind, task.token.attempt)
+                (order.token.kind, order.token.attempt)
             }
             Effect::StartStep(task) => (task.token.kind, task.token.attempt),
             Effect::Stop(..) | Effect::Closed(_) | Effect::Update(..) => return,

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlast_model::QueueName;
-use outlast_model::task::{ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask};
+use outlast_model::task::{
+    ActivityOrder, ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask,
+};
 
 use crate::event::AttemptIn;
 use crate::life::Life;
@@ -25,6 +27,7 @@ pub(crate) struct Start {
 /// What an attempt runs.
 pub(crate) enum Work {
     Activity(Box<ActivityTask>),
+    Ordered(ActivityOrder),
     Step(StepTask),
 }
 
@@ -40,6 +43,7 @@ impl Start {
     pub(crate) fn name(&self) -> AttemptIn {
         match &self.work {
             Work::Activity(task) => AttemptIn::from(&**task),
+            Work::Ordered(order) => AttemptIn::from(&order.task()),
             Work::Step(task) => AttemptIn::from(task),
         }
     }
@@ -54,6 +58,7 @@ impl Work {
     pub(crate) fn token(&self) -> AttemptToken {
         match self {
             Self::Activity(task) => task.token,
+            Self::Ordered(order) => order.token,
             Self::Step(task) => task.token,
         }
     }
@@ -62,6 +67,7 @@ impl Work {
     pub(crate) fn queue(&self) -> &QueueName {
         match self {
             Self::Activity(task) => &task.queue,
+            Self::Ordered(order) => &order.activity.queue,
             Self::Step(task) => &task.queue,
         }
     }

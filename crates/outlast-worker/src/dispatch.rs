@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use outlast_model::failure::type_name;
 use outlast_model::task::{
-    ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
+    ActivityOrder, ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
 use outlast_model::{ActivityType, Failure, near};
 
@@ -58,6 +58,8 @@ const STARVED: Duration = Duration::from_secs(2);
 pub enum Dispatch {
     /// Run an attempt of an activity.
     Activity(Box<ActivityTask>),
+    /// The same: its task is made when it begins.
+    Ordered(ActivityOrder),
     /// Run an attempt of a step.
     Step(StepTask),
     /// Tell a running attempt to stop.
@@ -128,6 +130,7 @@ impl Dispatcher {
             for item in work.by_ref().take(size) {
                 match item {
                     Dispatch::Activity(task) => starts.push(Start::new(Work::Activity(task))),
+                    Dispatch::Ordered(order) => starts.push(Start::new(Work::Ordered(order))),
                     Dispatch::Step(task) => starts.push(Start::new(Work::Step(task))),
                     Dispatch::Stop(token, reason) => self.roll.stop(token, reason),
                 }
@@ -295,11 +298,14 @@ impl Dispatcher {
             return Box::pin(std::future::ready(AttemptOutcome { token, result }));
         }
         match start.work {
-            Work::Activity(task) => {
-                trace::inside(trace::activity(&task), self.activity(task, life, around))
-            }
+            Work::Activity(task) => self.traced(task, life, around),
+            Work::Ordered(order) => self.traced(Box::new(order.task()), life, around),
             Work::Step(task) => trace::inside(trace::step(&task), self.step(&task, life)),
         }
+    }
+
+    fn traced(&self, task: Box<ActivityTask>, life: Arc<Life>, around: &Arc<Around>) -> Outcome {
+        trace::inside(trace::activity(&task), self.activity(task, life, around))
     }
 
     /// Says that nobody has this code: whoever looks only at this process would not know.

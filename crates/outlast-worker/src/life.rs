@@ -40,6 +40,10 @@ impl Life {
         let queue = queues.get(work.queue()).cloned();
         match work {
             Work::Activity(task) => Self::of_activity(task, queue),
+            Work::Ordered(order) => {
+                let what = What::Activity(order.activity.activity_type.clone());
+                Self::of(order.run.run_id, what, queue)
+            }
             Work::Step(task) => Self::of(task.run_id, What::Step(task.name.clone()), queue),
         }
     }

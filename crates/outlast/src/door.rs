@@ -43,7 +43,7 @@ impl Outlet for Door {
 
     fn release(&self, effects: Vec<Effect>) {
         let work = effects.into_iter().filter_map(|effect| match effect {
-            Effect::StartActivity(task) => Some(Dispatch::Activity(task)),
+            Effect::StartActivity(order) => Some(Dispatch::Ordered(order)),
             Effect::StartStep(task) => Some(Dispatch::Step(task)),
             Effect::Stop(token, reason) => Some(Dispatch::Stop(token, reason)),
             Effect::Closed(_) | Effect::Update(..) => None,

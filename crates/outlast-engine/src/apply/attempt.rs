@@ -8,7 +8,7 @@ use outlast_model::id::{Attempt, Incarnation, Seq};
 use outlast_model::job::Resolution;
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::task::{
-    ActivityTask, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, OpenAttempt, StepTask,
+    ActivityOrder, AttemptKind, AttemptOutcome, AttemptResult, AttemptToken, OpenAttempt, StepTask,
     StopReason,
 };
 use outlast_model::{EventKind, Fact, Payload, Refusal, Timestamp};
@@ -318,8 +318,15 @@ fn start_activity(
         at: now,
     };
     decision.fact(run, fact)?;
-    if let Some(task) = activity_task(run, seq, attempt, incarnation) {
-        decision.effect(Effect::StartActivity(Box::new(task)));
+    if let Some(activity) = run.activity(seq) {
+        let details = activity.heartbeat_details.as_ref();
+        decision.effect(Effect::StartActivity(ActivityOrder {
+            token: run.token(AttemptKind::Activity, seq, attempt, incarnation),
+            run: run.shared_start(),
+            activity: activity.scheduled.clone(),
+            at: activity.at,
+            heartbeat_details: details.cloned().map(Box::new),
+        }));
     }
     Ok(())
 }
@@ -350,29 +357,6 @@ fn start_step(
     };
     decision.effect(Effect::StartStep(task));
     Ok(())
-}
-
-fn activity_task(
-    run: &Run,
-    seq: Seq,
-    attempt: Attempt,
-    incarnation: Incarnation,
-) -> Option<ActivityTask> {
-    let activity = run.activity(seq)?;
-    let options = &activity.scheduled.options;
-    Some(ActivityTask {
-        token: run.token(AttemptKind::Activity, seq, attempt, incarnation),
-        run_id: run.started().run_id,
-        workflow_id: run.started().workflow_id.clone(),
-        activity_type: activity.scheduled.activity_type.clone(),
-        queue: activity.scheduled.queue.clone(),
-        input: activity.scheduled.input.clone(),
-        headers: activity.scheduled.headers.clone(),
-        heartbeat_details: activity.heartbeat_details.clone(),
-        scheduled: activity.at,
-        start_to_close: options.start_to_close,
-        heartbeat: options.heartbeat,
-    })
 }
 
 /// Attempts of other processes are lost; those that waited want a slot again. If it was not the

@@ -186,7 +186,7 @@ impl Shard {
         let decision = std::mem::take(&mut entry.decision);
         for effect in decision.effects {
             let (queue, kind) = match effect {
-                Effect::StartActivity(task) => (task.queue, task.token.kind),
+                Effect::StartActivity(order) => (order.activity.queue.clone(), order.token.kind),
                 Effect::StartStep(task) => (task.queue, task.token.kind),
                 Effect::Stop(..) | Effect::Closed(_) | Effect::Update(..) => continue,
             };

@@ -147,6 +147,7 @@ fn started(queue: &QueueName, attempt: PolledAttempt) -> Dispatch {
 pub(super) fn token_of(work: &Dispatch) -> Option<AttemptToken> {
     match work {
         Dispatch::Activity(task) => Some(task.token),
+        Dispatch::Ordered(order) => Some(order.token),
         Dispatch::Step(task) => Some(task.token),
         Dispatch::Stop(..) => None,
     }

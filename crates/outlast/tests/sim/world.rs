@@ -286,7 +286,8 @@ impl Outlet for Ramp {
     fn release(&self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::StartActivity(task) => {
+                Effect::StartActivity(order) => {
+                    let task = order.task();
                     self.world.judge_details(&task);
                     self.world.judge_loss(&task);
                     self.world.begin(task.token, task.run_id, self.life);
