@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_model::Refusal;
+use outlast_worker::handle::BoxFuture;
 use temporalio_client::errors::ClientConnectError;
 use temporalio_client::grpc::WorkflowService;
 use temporalio_client::tonic::{Code, Request, Status};
@@ -101,7 +102,14 @@ impl Cluster {
     ///
     /// # Errors
     /// [`ConnectError`] says what to change.
-    pub async fn connect(address: &Address, patience: &Patience) -> Result<Self, ConnectError> {
+    pub fn connect<'a>(
+        address: &'a Address,
+        patience: &'a Patience,
+    ) -> BoxFuture<'a, Result<Self, ConnectError>> {
+        Box::pin(Self::connected(address, patience))
+    }
+
+    async fn connected(address: &Address, patience: &Patience) -> Result<Self, ConnectError> {
         let identity = format!("outlast-{}@{}", std::process::id(), address.host);
         let options = options(address, &identity)?;
         let connection = until_there(&address.host, &options, patience).await?;

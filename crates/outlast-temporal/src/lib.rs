@@ -8,6 +8,9 @@
 //! Reading order: [`address`] (where a cluster is), [`connect`] (getting in), [`client`] (the
 //! client port), [`queue`] (a queue's handle), [`replay`] (an exported history through the core),
 //! `convert` (between their words and ours).
+//!
+//! Every future that leaves this crate is boxed: the code of one that does not is generated again in
+//! each program that awaits it, with that of the core below it, half a minute each time.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the protocol's enums grow; what is not known is refused by name"

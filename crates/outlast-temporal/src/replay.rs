@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use outlast_model::{Event, QueueName, RunId, WorkflowId};
-use outlast_worker::handle::{Completion, PolledActivation};
+use outlast_worker::handle::{BoxFuture, Completion, PolledActivation};
 use temporalio_common::worker::WorkerTaskTypes;
 use temporalio_sdk_core::replay::{HistoryFeeder, HistoryForReplay, ReplayWorkerInput};
 use temporalio_sdk_core::{
@@ -74,7 +74,11 @@ impl Replay {
     ///
     /// # Errors
     /// The text is not a history, or the core cannot start.
-    pub async fn of(json: &str) -> Result<Self, ReplayError> {
+    pub fn of(json: &str) -> BoxFuture<'_, Result<Self, ReplayError>> {
+        Box::pin(Self::fed(json))
+    }
+
+    async fn fed(json: &str) -> Result<Self, ReplayError> {
         let history = json::history(json)?;
         let (workflow_id, queue) = place(&history)?;
         let refused = |why: String| ReplayError::Core(why);
@@ -93,7 +97,11 @@ impl Replay {
     ///
     /// # Errors
     /// The core found a difference, or does not go on.
-    pub async fn next(&self) -> Result<Option<PolledActivation>, ReplayError> {
+    pub fn next(&self) -> BoxFuture<'_, Result<Option<PolledActivation>, ReplayError>> {
+        Box::pin(self.told())
+    }
+
+    async fn told(&self) -> Result<Option<PolledActivation>, ReplayError> {
         let told = tokio::time::timeout(SILENCE, self.worker.poll_workflow_activation()).await;
         let wire = match told {
             Ok(Ok(wire)) => wire,
@@ -113,7 +121,15 @@ impl Replay {
     ///
     /// # Errors
     /// The core does not take it.
-    pub async fn answer(&self, run_id: RunId, completion: Completion) -> Result<(), ReplayError> {
+    pub fn answer(
+        &self,
+        run_id: RunId,
+        completion: Completion,
+    ) -> BoxFuture<'_, Result<(), ReplayError>> {
+        Box::pin(self.taken(run_id, completion))
+    }
+
+    async fn taken(&self, run_id: RunId, completion: Completion) -> Result<(), ReplayError> {
         let home = Home {
             namespace: NAMESPACE,
             queue: &self.queue,
@@ -124,9 +140,11 @@ impl Replay {
     }
 
     /// Lets the core end its tasks.
-    pub async fn end(self) {
-        self.worker.initiate_shutdown();
-        self.worker.finalize_shutdown().await;
+    pub fn end(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.worker.initiate_shutdown();
+            self.worker.finalize_shutdown().await;
+        })
     }
 }
 
