@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use crate::step::cargo;
+use crate::step::{Output, cargo};
 use crate::temporal::Server;
 
 /// Rounds; the median of their ratios counts.
@@ -22,10 +22,11 @@ const PEER: &str = "peers/temporal-sdk/Cargo.toml";
 pub(crate) fn run() -> Result<(), String> {
     let server = Server::find()?.ok_or("the comparison needs a Temporal server")?;
     let ours = ["build", "--release", "--quiet", "--features", "temporal"];
-    cargo(&ours, &[])?;
+    cargo(&ours, &[], Output::Shown)?;
     let folder = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
     let theirs = ["build", "--release", "--quiet", "--manifest-path", PEER];
-    cargo(&[&theirs[..], &["--target-dir", &folder]].concat(), &[])?;
+    let theirs = [&theirs[..], &["--target-dir", &folder]].concat();
+    cargo(&theirs, &[], Output::Shown)?;
     let url = format!("temporal://{}/default", server.address());
     let ratios = CONCURRENCY.map(|concurrency| compare(&server, &url, concurrency));
     let mut behind = Vec::new();

@@ -13,15 +13,21 @@
 )]
 
 mod compare;
+mod lanes;
 mod licence;
 mod plan;
 mod python;
 mod step;
+mod suites;
 mod temporal;
 
 use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
 
-use step::Knob;
+use lanes::Job;
+use step::{Knob, Output, Skip, Step};
+use suites::Suite;
 use temporal::Server;
 
 const USAGE: &str = "\
@@ -63,13 +69,13 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["test", "--full"] => full(),
         ["temporal"] => serve(),
         ["compare"] => compare::run(),
-        ["bless", rest @ ..] => step::run_one(&plan::bless(rest), &[]),
+        ["bless", rest @ ..] => alone(&plan::bless(rest), &[]),
         ["sim", rest @ ..] => sim(rest),
         ["program", "--seed", seed] => {
             let knob = seed_knob("OUTLAST_PROGRAM", seed)?;
-            step::run_one(&plan::program(), &[knob])
+            alone(&plan::program(), &[knob])
         }
-        ["torture"] => step::run_all(plan::TORTURE, plan::FULL),
+        ["torture"] => step::run_all(plan::TORTURE, plan::FULL).map(drop),
         _ => Err(USAGE.into()),
     }
 }
@@ -81,14 +87,60 @@ fn full() -> Result<(), String> {
     compare::run()
 }
 
-/// All suites, with a Temporal server beside them if there can be one.
+fn alone(step: &Step<'_>, knobs: &[Knob<'_>]) -> Result<(), String> {
+    step::run_one(step, knobs).map(drop)
+}
+
+/// Everything, with a Temporal server beside the suites if there can be one. It may have to be built
+/// first, which takes as long as building the suites.
 fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
-    let server = Server::find()?;
+    let begin = Instant::now();
+    let mut times = step::run_all(plan::FIRST, &[])?;
+    let (server, built) = thread::scope(|scope| {
+        let server = scope.spawn(Server::find);
+        let built = suites::build(plan::BUILD);
+        (server.join(), built)
+    });
+    let server = server.map_err(|_| "the search for a server panicked")??;
+    let (suites, time) = built?;
+    times.push(("build".into(), time));
     let told = server.iter().flat_map(Server::knobs);
     let python = python.map(|path| Knob(python::PYTHON, path));
     let knobs = knobs.iter().copied().chain(told).chain(python);
     let knobs: Vec<Knob<'_>> = knobs.collect();
-    step::run_all(plan::TEST, &knobs)
+    times.extend(lanes::run(jobs(&suites, &knobs))?);
+    step::tell_times(&times, begin.elapsed());
+    Ok(())
+}
+
+/// What runs side by side, in the order in which it begins.
+fn jobs<'a>(suites: &'a [Suite], knobs: &'a [Knob<'a>]) -> Vec<Job<'a>> {
+    let checks = Job {
+        name: "checks".into(),
+        work: Box::new(move |log| {
+            for step in plan::CHECKS {
+                let begin = Instant::now();
+                let outcome = step::act(step, knobs, Output::Kept(log));
+                step::told(step.name, outcome, begin.elapsed()).map_err(Skip::Failed)?;
+            }
+            Ok(())
+        }),
+    };
+    let interleavings = Job {
+        name: plan::INTERLEAVINGS.name.into(),
+        work: Box::new(move |log| step::act(&plan::INTERLEAVINGS, knobs, Output::Kept(log))),
+    };
+    let mut suites: Vec<&Suite> = suites.iter().collect();
+    let place = |suite: &&Suite| plan::LONGEST.iter().position(|name| *name == suite.name);
+    suites.sort_by_key(|suite| place(suite).unwrap_or(plan::LONGEST.len()));
+    let suites = suites.into_iter().map(|suite| Job {
+        name: suite.name.clone(),
+        work: Box::new(move |log| {
+            let knobs = step::merged(plan::TESTING, knobs);
+            suite.run(&knobs, log).map_err(Skip::Failed)
+        }),
+    });
+    [checks, interleavings].into_iter().chain(suites).collect()
 }
 
 /// A Temporal server to try things on, until the input ends.
@@ -113,7 +165,7 @@ fn sim(words: &[&str]) -> Result<(), String> {
         }
         _ => return Err(USAGE.into()),
     };
-    step::run_one(&plan::sim(), &knobs)
+    alone(&plan::sim(), &knobs)
 }
 
 fn seed_knob<'a>(name: &'static str, seed: &'a str) -> Result<Knob<'a>, String> {

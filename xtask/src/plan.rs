@@ -1,22 +1,24 @@
-//! What `cargo xtask test` does, in order: cheap and telling first.
+//! What `cargo xtask test` does: [`FIRST`], cheap and telling; then [`BUILD`], all programs with
+//! tests; then these programs, beside them [`CHECKS`] and [`INTERLEAVINGS`], two things at a time.
 //!
-//! To add a suite, add a line to [`TEST`]. A suite whose length can be chosen reads an
-//! environment variable; its values go to [`USUAL`] (bound by the time of a whole test run) and
-//! to [`FULL`] (bound by patience).
+//! To add a suite, write a test. One whose length can be chosen reads an environment variable; its
+//! values go to [`USUAL`] (bound by the time of a whole test run) and to [`FULL`] (bound by
+//! patience).
 
 use crate::licence;
-use crate::step::{Action, Knob, Skip, Step, cargo};
+use crate::step::{Action, Knob, Output, Skip, Step, cargo};
 
-/// Every feature but `temporal`: whatever has that one links the whole SDK core.
+/// Every feature but `temporal`, which brings the whole SDK core.
 const EMBEDDED: &str = "outlast/anyhow,outlast/metrics,outlast/tracing,outlast/config,\
     outlast/planted,outlast-model/simd,outlast-service/conformance";
 
 /// A snapshot that differs fails; nothing is written beside it. Tests panic by the hundred on
 /// purpose, and a backtrace of a debug build takes a second: for one, run its test alone.
-const TESTING: &[Knob<'static>] = &[Knob("INSTA_UPDATE", "no"), Knob("RUST_BACKTRACE", "0")];
+pub(crate) const TESTING: &[Knob<'static>] =
+    &[Knob("INSTA_UPDATE", "no"), Knob("RUST_BACKTRACE", "0")];
 
-/// Every change must pass these.
-pub(crate) const TEST: &[Step<'static>] = &[
+/// What needs no build.
+pub(crate) const FIRST: &[Step<'static>] = &[
     Step {
         name: "format",
         action: Action::Cargo(&["fmt", "--all", "--check"]),
@@ -27,6 +29,24 @@ pub(crate) const TEST: &[Step<'static>] = &[
         action: Action::Check(licence::check),
         env: &[],
     },
+];
+
+/// The programs with tests.
+pub(crate) const BUILD: &[&str] = &["test", "--workspace", "--all-features", "--no-run"];
+
+/// Those that take longest: they begin first, so that nothing waits for them in the end.
+pub(crate) const LONGEST: &[&str] = &[
+    "outlast/ui",
+    "outlast/crash",
+    "outlast-server/it",
+    "outlast/cluster",
+    "outlast/simulation",
+    "outlast/programs",
+    "outlast-worker/it",
+];
+
+/// One after the other: cargo builds one thing at a time.
+pub(crate) const CHECKS: &[Step<'static>] = &[
     Step {
         name: "lints",
         action: Action::Cargo(&[
@@ -63,27 +83,6 @@ pub(crate) const TEST: &[Step<'static>] = &[
         env: &[],
     },
     Step {
-        name: "interleavings",
-        // A target folder of its own: the flag makes everything anew.
-        action: Action::Cargo(&[
-            "test",
-            "--quiet",
-            "--target-dir",
-            "target/shuttle",
-            "-p",
-            "outlast-service",
-            "-p",
-            "outlast-runtime",
-            "--no-default-features",
-            "--features",
-            "outlast-service/planted",
-            "--lib",
-            "--",
-            "interleavings",
-        ]),
-        env: &[Knob("RUSTFLAGS", "--cfg shuttle")],
-    },
-    Step {
         name: "docs",
         action: Action::Cargo(&[
             "doc",
@@ -95,40 +94,34 @@ pub(crate) const TEST: &[Step<'static>] = &[
         env: &[Knob("RUSTDOCFLAGS", "-D warnings")],
     },
     Step {
-        name: "tests",
-        action: Action::Cargo(&[
-            "test",
-            "--workspace",
-            "--exclude",
-            "outlast-temporal",
-            "--features",
-            EMBEDDED,
-        ]),
-        env: TESTING,
-    },
-    Step {
-        name: "temporal",
-        // One command, so that all of it is built with the same features of the SDK core.
-        action: Action::Cargo(&[
-            "test",
-            "-p",
-            "outlast-temporal",
-            "-p",
-            "outlast",
-            "-p",
-            "outlast-server",
-            "--all-features",
-            "--lib",
-            "--test",
-            "backends",
-            "--test",
-            "cluster",
-            "--test",
-            "languages",
-        ]),
+        name: "doc examples",
+        action: Action::Cargo(&["test", "--workspace", "--all-features", "--doc"]),
         env: TESTING,
     },
 ];
+
+/// The code that runs, with locks that try every order.
+pub(crate) const INTERLEAVINGS: Step<'static> = Step {
+    name: "interleavings",
+    // A target folder of its own: the flag makes everything anew.
+    action: Action::Cargo(&[
+        "test",
+        "--quiet",
+        "--target-dir",
+        "target/shuttle",
+        "-p",
+        "outlast-service",
+        "-p",
+        "outlast-runtime",
+        "--no-default-features",
+        "--features",
+        "outlast-service/planted",
+        "--lib",
+        "--",
+        "interleavings",
+    ]),
+    env: &[Knob("RUSTFLAGS", "--cfg shuttle")],
+};
 
 /// The suites that kill processes and break stores, alone.
 pub(crate) const TORTURE: &[Step<'static>] = &[Step {
@@ -250,5 +243,5 @@ fn build_without_std() -> Result<(), Skip> {
         "--target",
         target,
     ];
-    cargo(&args, &[]).map_err(Skip::Failed)
+    cargo(&args, &[], Output::Shown).map_err(Skip::Failed)
 }

@@ -1,5 +1,7 @@
-//! One step of a plan: run it, time it, stop at the first that fails.
+//! One step of a plan: run it, time it, say how it went.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -32,64 +34,112 @@ pub(crate) enum Skip {
     Failed(String),
 }
 
-/// Runs all steps, and then says where the time went.
-pub(crate) fn run_all(steps: &[Step<'_>], knobs: &[Knob<'_>]) -> Result<(), String> {
-    let mut times: Vec<(&str, Duration)> = Vec::new();
+/// Where the output of something goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Output<'a> {
+    /// To whoever called us.
+    Shown,
+    /// To a file: several things run at once.
+    Kept(&'a Path),
+}
+
+/// Steps and how long they took.
+pub(crate) type Times = Vec<(String, Duration)>;
+
+/// Runs all steps, one after the other, and stops at the first that fails.
+pub(crate) fn run_all(steps: &[Step<'_>], knobs: &[Knob<'_>]) -> Result<Times, String> {
+    let mut times = Times::new();
     for step in steps {
-        times.push((step.name, timed(step, knobs)?));
+        times.push((step.name.into(), run_one(step, knobs)?));
     }
+    Ok(times)
+}
+
+/// Runs one step.
+pub(crate) fn run_one(step: &Step<'_>, knobs: &[Knob<'_>]) -> Result<Duration, String> {
+    println!("== {}", step.name);
+    let begin = Instant::now();
+    let outcome = act(step, knobs, Output::Shown);
+    let time = begin.elapsed();
+    told(step.name, outcome, time)?;
+    Ok(time)
+}
+
+/// Carries a step out.
+pub(crate) fn act(step: &Step<'_>, knobs: &[Knob<'_>], output: Output<'_>) -> Result<(), Skip> {
+    match step.action {
+        Action::Cargo(args) => cargo(args, &merged(step.env, knobs), output).map_err(Skip::Failed),
+        Action::CargoWith(args, rest) => {
+            let args = [args, rest].concat();
+            cargo(&args, &merged(step.env, knobs), output).map_err(Skip::Failed)
+        }
+        Action::Check(check) => check(),
+    }
+}
+
+/// Says how something went.
+pub(crate) fn told(name: &str, outcome: Result<(), Skip>, time: Duration) -> Result<(), String> {
+    match outcome {
+        Ok(()) => println!("== {name}: ok, {:.1} s", time.as_secs_f64()),
+        Err(Skip::NotHere(why)) => println!("== {name}: skipped, {why}"),
+        Err(Skip::Failed(why)) => return Err(format!("== {name}: FAILED\n{why}")),
+    }
+    Ok(())
+}
+
+/// Where the time went.
+pub(crate) fn tell_times(times: &Times, all: Duration) {
     println!();
-    for (name, time) in &times {
+    for (name, time) in times {
         println!("{:>8.1} s  {name}", time.as_secs_f64());
     }
-    let all: Duration = times.iter().map(|(_, time)| *time).sum();
     println!(
         "{:>8.1} s  in all: {} steps, none failed",
         all.as_secs_f64(),
         times.len()
     );
-    Ok(())
-}
-
-/// Runs one step.
-pub(crate) fn run_one(step: &Step<'_>, knobs: &[Knob<'_>]) -> Result<(), String> {
-    timed(step, knobs).map(|_| ())
-}
-
-fn timed(step: &Step<'_>, knobs: &[Knob<'_>]) -> Result<Duration, String> {
-    println!("== {}", step.name);
-    let begin = Instant::now();
-    let outcome = match step.action {
-        Action::Cargo(args) => cargo(args, &merged(step, knobs)).map_err(Skip::Failed),
-        Action::CargoWith(args, rest) => {
-            cargo(&[args, rest].concat(), &merged(step, knobs)).map_err(Skip::Failed)
-        }
-        Action::Check(check) => check(),
-    };
-    let time = begin.elapsed();
-    match outcome {
-        Ok(()) => println!("== {}: ok, {:.1} s", step.name, time.as_secs_f64()),
-        Err(Skip::NotHere(why)) => println!("== {}: skipped, {why}", step.name),
-        Err(Skip::Failed(why)) => return Err(format!("== {}: FAILED\n{why}", step.name)),
-    }
-    Ok(time)
 }
 
 /// What a person set in the environment wins over the plan.
-fn merged<'a>(step: &Step<'_>, knobs: &[Knob<'a>]) -> Vec<Knob<'a>> {
+pub(crate) fn merged<'a>(env: &[Knob<'static>], knobs: &[Knob<'a>]) -> Vec<Knob<'a>> {
     let given = |knob: &Knob<'_>| std::env::var_os(knob.0).is_some();
     let planned = knobs.iter().copied().filter(|knob| !given(knob));
-    step.env.iter().copied().chain(planned).collect()
+    env.iter().copied().chain(planned).collect()
 }
 
-/// Runs the cargo that runs us.
-pub(crate) fn cargo(args: &[&str], knobs: &[Knob<'_>]) -> Result<(), String> {
-    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let mut command = Command::new(program);
-    command
-        .args(args)
-        .envs(knobs.iter().map(|knob| (knob.0, knob.1)));
-    let told = format!("cargo {}", args.join(" "));
+/// The cargo that runs us.
+pub(crate) fn cargo_program() -> PathBuf {
+    std::env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
+}
+
+/// Runs cargo.
+pub(crate) fn cargo(args: &[&str], knobs: &[Knob<'_>], output: Output<'_>) -> Result<(), String> {
+    let mut command = Command::new(cargo_program());
+    command.args(args);
+    run(
+        &mut command,
+        &format!("cargo {}", args.join(" ")),
+        knobs,
+        output,
+    )
+}
+
+/// Runs a command that must succeed.
+pub(crate) fn run(
+    command: &mut Command,
+    told: &str,
+    knobs: &[Knob<'_>],
+    output: Output<'_>,
+) -> Result<(), String> {
+    command.envs(knobs.iter().map(|knob| (knob.0, knob.1)));
+    if let Output::Kept(path) = output {
+        let file = File::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let copy = file.try_clone().map_err(|e| e.to_string())?;
+        command
+            .stdin(std::process::Stdio::null())
+            .stdout(file)
+            .stderr(copy);
+    }
     let status = command.status().map_err(|e| format!("{told}: {e}"))?;
     if status.success() {
         Ok(())

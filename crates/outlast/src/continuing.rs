@@ -128,7 +128,9 @@ impl CarriesOn for Error {
     }
 }
 
+// What the compiler proposes does not depend on features.
 #[cfg(feature = "anyhow")]
+#[diagnostic::do_not_recommend]
 impl CarriesOn for anyhow::Error {
     fn carry(next: Continuation) -> Self {
         Self::new(next)

@@ -1,0 +1,95 @@
+//! Jobs of a test run, two at a time: what compiles, what waits for processes to die and what
+//! computes on one core fill each other's gaps.
+//!
+//! Each job's output goes to a file below `target/xtask`; what it says of its tests is shown when it
+//! ends, all of it if it failed. After a failure nothing new begins.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::step::{Skip, Times, told};
+
+/// How many jobs run at once.
+const LANES: usize = 2;
+/// Where their output is.
+const LOGS: &str = "target/xtask";
+/// What is shown of a job that went well.
+const RESULT: &str = "test result:";
+
+/// Something to do.
+pub(crate) struct Job<'a> {
+    pub(crate) name: String,
+    pub(crate) work: Work<'a>,
+}
+
+/// Is told where its output goes.
+pub(crate) type Work<'a> = Box<dyn FnOnce(&Path) -> Result<(), Skip> + Send + 'a>;
+
+#[derive(Default)]
+struct Board<'a> {
+    waiting: VecDeque<Job<'a>>,
+    times: Times,
+    failure: Option<String>,
+}
+
+/// Runs all jobs; those that stand first begin first.
+pub(crate) fn run(jobs: Vec<Job<'_>>) -> Result<Times, String> {
+    fs::create_dir_all(LOGS).map_err(|e| format!("{LOGS}: {e}"))?;
+    let board = Mutex::new(Board {
+        waiting: jobs.into(),
+        ..Board::default()
+    });
+    thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(|| {
+                while let Some(job) = next(&board) {
+                    one(&board, job);
+                }
+            });
+        }
+    });
+    let board = board.into_inner().unwrap_or_else(PoisonError::into_inner);
+    board.failure.map_or(Ok(board.times), Err)
+}
+
+fn next<'a>(board: &Mutex<Board<'a>>) -> Option<Job<'a>> {
+    let mut board = lock(board);
+    if board.failure.is_some() {
+        return None;
+    }
+    board.waiting.pop_front()
+}
+
+fn one(board: &Mutex<Board<'_>>, Job { name, work }: Job<'_>) {
+    let log = PathBuf::from(LOGS).join(format!("{}.log", name.replace(['/', ' '], "-")));
+    let begin = Instant::now();
+    let outcome = work(&log);
+    let time = begin.elapsed();
+    let mut board = lock(board);
+    match end(&name, outcome, time, &log) {
+        Ok(()) => board.times.push((name, time)),
+        Err(why) => {
+            board.failure.get_or_insert(why);
+        }
+    }
+}
+
+fn end(name: &str, outcome: Result<(), Skip>, time: Duration, log: &Path) -> Result<(), String> {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    if matches!(outcome, Err(Skip::Failed(_))) {
+        println!("{text}");
+    } else {
+        let results = text.lines().filter(|line| line.starts_with(RESULT));
+        results.for_each(|line| println!("{line}"));
+    }
+    told(name, outcome, time)
+}
+
+fn lock<'b, 'a>(board: &'b Mutex<Board<'a>>) -> MutexGuard<'b, Board<'a>> {
+    board.lock().unwrap_or_else(PoisonError::into_inner)
+}
