@@ -39,10 +39,12 @@ pub(crate) const LONGEST: &[&str] = &[
     "outlast/ui",
     "outlast/crash",
     "outlast-server/it",
-    "outlast/cluster",
+    "outlast-worker/it",
+    "outlast/shutdown",
+    "outlast/backends",
     "outlast/simulation",
     "outlast/programs",
-    "outlast-worker/it",
+    "outlast/cluster",
 ];
 
 /// One after the other: cargo builds one thing at a time.
@@ -67,19 +69,17 @@ pub(crate) const CHECKS: &[Step<'static>] = &[
         env: &[],
     },
     Step {
-        name: "no store driver",
+        name: "no default features",
+        // The facade alone, and the service without a store's driver.
         action: Action::Cargo(&[
             "check",
             "--quiet",
             "-p",
             "outlast-service",
+            "-p",
+            "outlast",
             "--no-default-features",
         ]),
-        env: &[],
-    },
-    Step {
-        name: "bare facade",
-        action: Action::Cargo(&["check", "--quiet", "-p", "outlast", "--no-default-features"]),
         env: &[],
     },
     Step {
