@@ -18,7 +18,7 @@ use outlast_model::failure::type_name;
 use outlast_model::task::{
     ActivityOrder, ActivityTask, AttemptOutcome, AttemptResult, AttemptToken, StepTask, StopReason,
 };
-use outlast_model::{ActivityType, Failure, near};
+use outlast_model::{ActivityType, Attempt as AttemptNo, Failure, near};
 
 use outlast_runtime::panic::discard;
 
@@ -47,6 +47,9 @@ const FIRST_CHUNK: usize = 32;
 /// A chunk that took longer gives the rest to another task. Quick attempts are through by then: every
 /// part that comes back alone costs the run a slice, and mostly a commit.
 const CHUNK_TIME: Duration = Duration::from_micros(400);
+
+/// One failure may pass; the second is told.
+const SECOND: AttemptNo = AttemptNo(2);
 
 /// A poll that goes on for so long behind the grace is not going to end by itself.
 const HELD_UP: Duration = Duration::from_millis(50);
@@ -276,13 +279,20 @@ impl Dispatcher {
         }
     }
 
+    /// Somebody should know of panics, and, once, of what does not go away by itself.
     fn hear(&self, outcome: &AttemptOutcome, life: &Life) {
-        if let AttemptResult::Failed(failure) = &outcome.result
-            && failure.type_name() == Some(type_name::PANIC)
-        {
+        let AttemptResult::Failed(failure) = &outcome.result else {
+            return;
+        };
+        if failure.type_name() == Some(type_name::PANIC) {
             self.bus.emit(WorkerEvent::PanicCaught {
                 place: PanicIn::Attempt(life.name(outcome.token)),
                 message: failure.message.clone(),
+            });
+        } else if outcome.token.attempt == SECOND {
+            self.bus.emit(WorkerEvent::FailsAgain {
+                attempt: life.name(outcome.token),
+                failure: failure.clone(),
             });
         }
     }

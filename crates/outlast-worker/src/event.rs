@@ -311,6 +311,13 @@ pub enum WorkerEvent {
         /// What it is, and what to do.
         text: String,
     },
+    /// An attempt failed, and so did the one before it: said once of each activity and step.
+    FailsAgain {
+        /// Which.
+        attempt: AttemptIn,
+        /// Why.
+        failure: Failure,
+    },
     /// An instance left memory.
     Evicted {
         /// Its run.
@@ -408,6 +415,7 @@ impl WorkerEvent {
             | Self::CodeWarning { .. }
             | Self::TaskFailed { .. }
             | Self::NotRegistered { .. }
+            | Self::FailsAgain { .. }
             | Self::BackendUnavailable { .. }
             | Self::AnswerDropped { .. }
             | Self::PartRestarted { .. }
@@ -455,6 +463,7 @@ impl WorkerEvent {
             Self::TaskFailed { .. } => ("OL-5303", "task-failed"),
             Self::RunBlocked { .. } => ("OL-5304", "run-blocked"),
             Self::NotRegistered { .. } => ("OL-5305", "not-registered"),
+            Self::FailsAgain { .. } => ("OL-5306", "fails-again"),
             Self::Evicted { .. } => ("OL-5401", "evicted"),
             Self::SlotsExhausted { .. } => ("OL-5402", "slots-exhausted"),
             Self::BackendUnavailable { .. } => ("OL-5501", "backend-unavailable"),
@@ -475,7 +484,8 @@ impl WorkerEvent {
             Self::CancelIgnored { attempt, .. }
             | Self::Zombie { attempt, .. }
             | Self::ZombieEnded { attempt, .. }
-            | Self::ZombieGivenUp { attempt, .. } => Some(attempt.run_id),
+            | Self::ZombieGivenUp { attempt, .. }
+            | Self::FailsAgain { attempt, .. } => Some(attempt.run_id),
             Self::PanicCaught { place, .. } => match place {
                 PanicIn::Workflow(run) => Some(run.run_id),
                 PanicIn::Attempt(attempt) => Some(attempt.run_id),

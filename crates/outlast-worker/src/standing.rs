@@ -110,6 +110,7 @@ impl Standing {
             | WorkerEvent::TaskFailed { .. }
             | WorkerEvent::RunBlocked { .. }
             | WorkerEvent::NotRegistered { .. }
+            | WorkerEvent::FailsAgain { .. }
             | WorkerEvent::Evicted { .. }
             | WorkerEvent::SlotsExhausted { .. }
             | WorkerEvent::AnswerDropped { .. }

@@ -65,6 +65,10 @@ pub(crate) fn all() -> Vec<WorkerEvent> {
             queue: "orders".into(),
             text: "no worker has activity chrage; did you mean charge?".into(),
         },
+        WorkerEvent::FailsAgain {
+            attempt: attempt(),
+            failure: failure(),
+        },
         WorkerEvent::Evicted {
             run_id: run.run_id,
             queue: "orders".into(),

@@ -33,6 +33,9 @@ impl WorkerEvent {
             }
             Self::PanicCaught { .. } => "fix the code; nothing else was harmed",
             Self::TaskFailed { .. } => "it is tried again by itself; fix its code if it stays",
+            Self::FailsAgain { .. } => {
+                "its retry policy says whether it is tried again, and .retry(..) sets it"
+            }
             Self::SlotsExhausted { .. } => "work waits: add slots or workers",
             Self::Missed { .. } => "let this subscriber do less per event",
             Self::Starting
@@ -109,6 +112,7 @@ impl WorkerEvent {
                 failure,
             } => cannot_go_on(run, *cause, failure),
             Self::NotRegistered { text, .. } => text.clone(),
+            Self::FailsAgain { attempt, failure } => format!("{attempt} failed again: {failure}"),
             Self::Evicted { run_id, cause, .. } => format!("run {run_id} left memory: {cause}"),
             Self::SlotsExhausted { queue, kind } => {
                 format!("queue {queue}: all {kind} slots are taken")

@@ -283,3 +283,34 @@ fn a_run_that_is_built_again_runs_no_attempt_again() {
         assert_eq!(count.0.load(Ordering::SeqCst), 5);
     });
 }
+
+#[activity]
+async fn fails_three_times(ctx: ActivityCtx) -> Result<u32> {
+    match ctx.attempt() {
+        1..=3 => Err(format!("attempt {}", ctx.attempt()))?,
+        attempt => Ok(attempt),
+    }
+}
+
+#[workflow]
+async fn patient(ctx: Ctx) -> Result<u32> {
+    Ok(ctx.run(fails_three_times, ()).await?)
+}
+
+#[test]
+fn the_second_failed_attempt_is_a_warning_and_no_other_is() {
+    drive(async {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let notes = told.clone();
+        let env = TestEnv::new().activity(fails_three_times).workflow(patient);
+        let env =
+            env.report(move |text| notes.lock().expect("nobody panics").push(text.to_owned()));
+        let app = env.start().await;
+        assert_eq!(app.run(patient, ()).await.expect("in the end"), 4);
+        app.shutdown().await;
+        let told = told.lock().expect("nobody panics");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("failed again: attempt 2"), "{told:?}");
+        assert!(told[0].ends_with("[OL-5306]"), "{told:?}");
+    });
+}
