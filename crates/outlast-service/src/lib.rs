@@ -7,6 +7,7 @@ pub mod batch;
 pub mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod courtesy;
 mod entry;
 pub mod faulty;
 pub mod inbox;

@@ -17,6 +17,7 @@ use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
 use outlast_model::{Failure, Payload, limits, record};
 
 use crate::clock::Clock;
+use crate::courtesy::Courtesy;
 use crate::inbox::{Heard, Inbox};
 use crate::mail::Mail;
 use crate::meter::{CommitMeter, Levels, ShardMeter};
@@ -30,8 +31,6 @@ use crate::writer::Queue;
 
 /// Hand a batch over when it has so many commits, even if there is more to do.
 const HAND_OVER: usize = 128;
-/// So often in a row a batch that nobody waits for lets the mail go first that is there already.
-const GIVE_WAY: u32 = 16;
 
 /// What a service is made with.
 #[derive(Clone)]
@@ -83,8 +82,7 @@ struct Seat {
     shard: Shard,
     driver: u64,
     mail: Vec<Mail>,
-    /// How often its batch has given way.
-    given_way: u32,
+    courtesy: Courtesy,
 }
 
 /// Shards, writer and store.
@@ -200,7 +198,7 @@ impl Service {
             if let Some(turn) = seat.shard.next(now, &*self.store) {
                 return Next::Turn(turn);
             }
-            if !is_stopping && seat.gives_way(&cell.inbox, heard) {
+            if !is_stopping && seat.lets_mail_go_first(&cell.inbox, heard) {
                 continue;
             }
             if let Some(batch) = seat.shard.take_batch() {
@@ -450,7 +448,7 @@ impl Cell {
                 shard,
                 driver: 0,
                 mail: Vec::new(),
-                given_way: 0,
+                courtesy: Courtesy::default(),
             }),
             inbox: Inbox::default(),
             durable,
@@ -482,13 +480,10 @@ impl Seat {
         heard
     }
 
-    /// Whether the batch is for later: nobody waits for it, and there is mail. One commit then does
-    /// for both, and nothing has waited for company.
-    fn gives_way(&mut self, inbox: &Inbox, heard: Heard) -> bool {
-        let gives_way =
-            self.given_way < GIVE_WAY && self.shard.is_quiet() && inbox.has_rung_since(heard);
-        self.given_way = if gives_way { self.given_way + 1 } else { 0 };
-        gives_way
+    /// Whether mail that has come since goes before what was decided.
+    fn lets_mail_go_first(&mut self, inbox: &Inbox, heard: Heard) -> bool {
+        let (is_quiet, has_mail) = (self.shard.is_quiet(), inbox.has_rung_since(heard));
+        self.courtesy.lets_go_first(is_quiet, has_mail)
     }
 }
 

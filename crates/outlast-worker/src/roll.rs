@@ -156,3 +156,78 @@ impl Roll {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::Work;
+    use crate::clock;
+    use outlast_model::task::{AttemptKind, StepTask};
+    use outlast_model::{Attempt, QueueName, RunId, Seq, StepName};
+
+    fn token(seq: u32) -> AttemptToken {
+        AttemptToken {
+            shard: 0,
+            run: outlast_model::task::RunNo(1),
+            kind: AttemptKind::Step,
+            seq: Seq(seq),
+            attempt: Attempt::FIRST,
+            incarnation: outlast_model::Incarnation::default(),
+        }
+    }
+
+    fn starts(count: u32) -> Vec<Start> {
+        let start = |seq| {
+            Start::new(Work::Step(StepTask {
+                token: token(seq),
+                run_id: RunId(7),
+                name: StepName::new("step"),
+                queue: QueueName::new("default"),
+            }))
+        };
+        (1..=count).map(start).collect()
+    }
+
+    fn known_and_all(roll: &Roll) -> (usize, usize) {
+        let known = roll.running().len();
+        (known, roll.count())
+    }
+
+    fn reason(roll: &Roll, seq: u32) -> Option<StopReason> {
+        let running = roll.running();
+        running.get(&token(seq)).and_then(|life| life.stop.reason())
+    }
+
+    #[test]
+    fn one_that_waits_can_be_told_to_stop_and_hears_it_when_it_begins() {
+        let roll = Roll::new(Arc::default());
+        let chunk = Arc::new(Chunk::new(starts(3)));
+        roll.wait(chunk.clone());
+        assert_eq!(known_and_all(&roll), (0, 3));
+        roll.stop(token(2), StopReason::Cancelled);
+        assert_eq!(known_and_all(&roll), (1, 3));
+        roll.begin(&chunk, clock::now());
+        assert_eq!(known_and_all(&roll), (3, 3));
+        let told: Vec<_> = (1..=3).map(|seq| reason(&roll, seq)).collect();
+        assert_eq!(told, [None, Some(StopReason::Cancelled), None]);
+        let mut second = chunk.next(None).and_then(|_| chunk.next(None));
+        let life = second.as_mut().map(|start| roll.life(start));
+        let heard = life.and_then(|life| life.stop.reason());
+        assert_eq!(heard, Some(StopReason::Cancelled), "the very same life");
+    }
+
+    #[test]
+    fn all_are_counted_named_and_stopped_whether_they_run_or_wait() {
+        let roll = Roll::new(Arc::default());
+        let mut few = starts(2);
+        roll.enter(&mut few[..1]);
+        let mut rest = starts(4);
+        roll.wait(Arc::new(Chunk::new(rest.split_off(1))));
+        assert_eq!(roll.count(), 4);
+        let seqs: Vec<u32> = roll.names().iter().map(|name| name.seq.0).collect();
+        assert_eq!(seqs, [1, 2, 3, 4]);
+        roll.stop_all(StopReason::Shutdown);
+        assert!((1..=4).all(|seq| reason(&roll, seq) == Some(StopReason::Shutdown)));
+        assert_eq!(roll.count(), 4, "each once");
+    }
+}

@@ -456,7 +456,7 @@ async fn sequence(ctx: Ctx, _case: String) -> Result<String> {
 
 #[workflow]
 async fn fan(ctx: Ctx, _case: String) -> Result<String> {
-    let all = futures::future::try_join_all((0..12).map(|n| ctx.run(work, n))).await?;
+    let all = futures::future::try_join_all((0..40).map(|n| ctx.run(work, n))).await?;
     Ok(all.into_iter().sum::<u64>().to_string())
 }
 
