@@ -130,24 +130,23 @@ impl Dispatcher {
         while work.len() > 0 {
             // The first ones begin while the others are sorted.
             let mut starts = Vec::with_capacity(size.min(work.len()));
+            let mut stops = Vec::new();
             for item in work.by_ref().take(size) {
                 match item {
                     Dispatch::Activity(task) => starts.push(Start::new(Work::Activity(task))),
                     Dispatch::Ordered(order) => starts.push(Start::new(Work::Ordered(order))),
                     Dispatch::Step(task) => starts.push(Start::new(Work::Step(task))),
-                    Dispatch::Stop(token, reason) => self.roll.stop(token, reason),
+                    Dispatch::Stop(token, reason) => stops.push((token, reason)),
                 }
             }
             size = CHUNK.min(2 * size);
-            if starts.is_empty() {
-                continue;
-            }
             if self.is_draining() {
                 // At once, on this thread: whoever waits for the last commit hears of it.
                 self.roll.enter(&mut starts);
+                self.stop(stops);
                 self.finish(starts.iter().map(Start::handed_back).collect(), port);
             } else {
-                self.spawn_chunk(starts, port);
+                self.spawn_chunk(starts, stops, port);
             }
         }
     }
@@ -162,8 +161,23 @@ impl Dispatcher {
         self.roll.count()
     }
 
-    /// A few are known at once; many when their turn comes.
-    fn spawn_chunk(self: &Arc<Self>, mut starts: Vec<Start>, port: &Arc<dyn WorkerPort>) {
+    fn stop(&self, stops: Vec<(AttemptToken, StopReason)>) {
+        for (token, reason) in stops {
+            self.roll.stop(token, reason);
+        }
+    }
+
+    /// A few are known at once; many when their turn comes. What came with them may be told to stop:
+    /// it hears so before it begins.
+    fn spawn_chunk(
+        self: &Arc<Self>,
+        mut starts: Vec<Start>,
+        stops: Vec<(AttemptToken, StopReason)>,
+        port: &Arc<dyn WorkerPort>,
+    ) {
+        if starts.is_empty() {
+            return self.stop(stops);
+        }
         let around = Around {
             dispatcher: self.clone(),
             port: port.clone(),
@@ -185,6 +199,7 @@ impl Dispatcher {
                 around.dispatcher.run_many(&chunk, &around, cx);
             })
         };
+        self.stop(stops);
         if is_small {
             match self.opener.offer(job) {
                 Ok(()) => return,
@@ -223,7 +238,7 @@ impl Dispatcher {
         let (mut done, rest) = chunk.take();
         done.extend(ended);
         if !rest.is_empty() {
-            self.spawn_chunk(rest, &around.port);
+            self.spawn_chunk(rest, Vec::new(), &around.port);
         }
         self.finish(done, &around.port);
     }
@@ -484,7 +499,7 @@ impl Dispatcher {
             let (done, rest) = chunk.take();
             self.finish(done, port);
             if !rest.is_empty() {
-                self.spawn_chunk(rest, port);
+                self.spawn_chunk(rest, Vec::new(), port);
             }
         }
     }
