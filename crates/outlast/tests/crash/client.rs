@@ -15,6 +15,8 @@ use crate::world::World;
 
 /// How long the client waits, of real time, until it lets virtual time pass.
 const TICK: Duration = Duration::from_millis(5);
+/// How long it waits between two looks at a run.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Every workflow here takes the name of its case and gives a text.
 pub(crate) type Contract = WorkflowDef<String, String>;
@@ -203,9 +205,10 @@ impl Client {
                     Ok(_) | Err(CallError::Refused(Refusal::NotFound { .. })) => {}
                     Err(error) => return Err(error),
                 }
-                // Nobody waits for the end of a run, so time passes only if it is told to.
+                // Nobody waits for the end of a run, so time passes only if it is told to. Each look
+                // is a call of the store, at which the process is to die: there should be few.
                 self.clock.advance(&self.app, Duration::from_millis(100));
-                tokio::task::yield_now().await;
+                tokio::time::sleep(LOOK).await;
             }
         })
         .await;

@@ -85,6 +85,8 @@ pub(crate) struct Story {
     pub(crate) case: String,
     /// Commits and loads of the last process.
     pub(crate) calls: u64,
+    /// Those of them that were to write.
+    pub(crate) commits: u64,
     pub(crate) deaths: u32,
     /// Failures of the store that a process survived.
     pub(crate) failures: u32,
@@ -126,6 +128,7 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
     let mut story = Story {
         case,
         calls: 0,
+        commits: 0,
         deaths: 0,
         failures: 0,
         stops: 0,
@@ -151,6 +154,7 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         let end = process.run(scenario, &story.case, &memory);
         now = process.now();
         story.calls = process.store.calls();
+        story.commits = process.store.commits.load(Ordering::SeqCst);
         story.failures += process.store.failures();
         story.failures += u32::from(fate.is_some_and(|f| f.cut == Cut::Crash(Fault::Full)));
         let path = place.join("runs.db");
