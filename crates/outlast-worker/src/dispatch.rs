@@ -511,3 +511,6 @@ fn failed(token: AttemptToken, failure: Failure) -> Outcome {
         result: AttemptResult::Failed(failure),
     }))
 }
+
+#[cfg(test)]
+mod tests;

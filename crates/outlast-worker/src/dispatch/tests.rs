@@ -1,0 +1,148 @@
+//! What is handed out and told to stop in one go hears it, however many there are.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use outlast_model::task::{AttemptKind, RunNo, TaskAnswer, TaskToken};
+use outlast_model::{AnswerToken, Incarnation, Payload, QueueName, RunId, Seq, StepName};
+
+use super::*;
+use crate::port::{Lane, Next};
+
+/// Longer than any attempt here may take to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A backend that only hears of ends.
+struct Ear(Sender<AttemptOutcome>);
+
+impl WorkerPort for Ear {
+    fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>) {
+        for outcome in outcomes {
+            drop(self.0.send(outcome));
+        }
+    }
+
+    fn shards(&self) -> usize {
+        0
+    }
+
+    fn drive(&self, shard: usize) -> Lane {
+        Lane { shard, driver: 0 }
+    }
+
+    fn next_task(&self, _: Lane) -> Next {
+        Next::Shutdown
+    }
+
+    fn complete_task(&self, _: Lane, _: TaskToken, _: TaskAnswer) {}
+    fn go_slow(&self, _: Lane, _: TaskToken) {}
+    fn give_up(&self, _: Lane, _: TaskToken, _: Failure) {}
+    fn evicted(&self, _: Lane, _: RunId) {}
+    fn foreign_wake(&self, _: RunId) {}
+    fn heartbeat(&self, _: AttemptToken, _: Payload) {}
+
+    fn answer_token(&self, _: &ActivityTask) -> AnswerToken {
+        unreachable!("no attempt here waits for an answer from outside")
+    }
+
+    fn drain(&self) {}
+    fn shutdown(&self) {}
+}
+
+/// A dispatcher whose steps never end by themselves, and count how many of them began.
+struct Desk {
+    dispatcher: Arc<Dispatcher>,
+    port: Arc<dyn WorkerPort>,
+    ended: Receiver<AttemptOutcome>,
+    begun: Arc<AtomicUsize>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let dispatcher = Arc::new(Dispatcher::new(
+            Arc::default(),
+            Arc::default(),
+            runtime.handle().clone(),
+            Settings::default(),
+            Bus::default(),
+        ));
+        let (sender, ended) = channel();
+        Self {
+            dispatcher,
+            port: Arc::new(Ear(sender)),
+            ended,
+            begun: Arc::default(),
+            runtime,
+        }
+    }
+
+    /// A step that waits for ever.
+    fn start(&self, seq: u32) -> Dispatch {
+        let begun = self.begun.clone();
+        let code = move || -> Pin<Box<dyn Future<Output = _> + Send>> {
+            begun.fetch_add(1, Ordering::SeqCst);
+            Box::pin(std::future::pending())
+        };
+        self.dispatcher.steps.keep(RUN, Seq(seq), Arc::new(code));
+        Dispatch::Step(StepTask {
+            token: token(seq),
+            run_id: RUN,
+            name: StepName::new("waits"),
+            queue: QueueName::new("default"),
+        })
+    }
+
+    /// Hands out `count` steps, and behind each what makes it stop.
+    fn start_and_stop(&self, count: u32) -> Vec<AttemptOutcome> {
+        let stop = |seq| Dispatch::Stop(token(seq), StopReason::Cancelled);
+        let work = (1..=count).flat_map(|seq| [self.start(seq), stop(seq)]);
+        self.dispatcher.dispatch(work.collect(), &self.port);
+        let ends = (0..count).map(|_| self.ended.recv_timeout(PATIENCE));
+        ends.map(|end| end.expect("each ends")).collect()
+    }
+}
+
+const RUN: RunId = RunId(7);
+
+fn token(seq: u32) -> AttemptToken {
+    AttemptToken {
+        shard: 0,
+        run: RunNo(1),
+        kind: AttemptKind::Step,
+        seq: Seq(seq),
+        attempt: AttemptNo::FIRST,
+        incarnation: Incarnation::default(),
+    }
+}
+
+#[test]
+fn what_is_told_to_stop_in_the_same_breath_never_begins() {
+    let sizes = [1, 2, FEW, FEW + 1, FIRST_CHUNK, 3 * CHUNK];
+    for count in sizes.map(|size| u32::try_from(size).unwrap_or(u32::MAX)) {
+        let desk = Desk::new();
+        let ends = desk.start_and_stop(count);
+        let is_cancelled = |end: &AttemptOutcome| matches!(end.result, AttemptResult::Canceled(_));
+        assert!(ends.iter().all(is_cancelled), "{count}: {ends:?}");
+        assert_eq!(desk.begun.load(Ordering::SeqCst), 0, "of {count}");
+        assert_eq!(desk.dispatcher.count(), 0, "of {count}");
+        desk.runtime.shutdown_background();
+    }
+}
+
+#[test]
+fn what_is_told_to_stop_while_the_worker_goes_down_is_handed_back() {
+    let desk = Desk::new();
+    desk.dispatcher.drain();
+    let ends = desk.start_and_stop(40);
+    let is_back = |end: &AttemptOutcome| matches!(end.result, AttemptResult::HandedBack);
+    assert!(ends.iter().all(is_back), "{ends:?}");
+    assert_eq!(desk.begun.load(Ordering::SeqCst), 0);
+    assert_eq!(desk.dispatcher.count(), 0);
+    desk.runtime.shutdown_background();
+}
