@@ -15,6 +15,7 @@
 mod compare;
 mod lanes;
 mod licence;
+mod lint;
 mod plan;
 mod python;
 mod step;
@@ -26,6 +27,7 @@ use std::thread;
 use std::time::Instant;
 
 use lanes::Job;
+use lint::Linter;
 use step::{Knob, Output, Skip, Step};
 use suites::Suite;
 use temporal::Server;
@@ -96,9 +98,10 @@ fn alone(step: &Step<'_>, knobs: &[Knob<'_>]) -> Result<(), String> {
 fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let begin = Instant::now();
     let mut times = step::run_all(plan::FIRST, &[])?;
+    let linter = Linter::find()?;
     let (server, built) = thread::scope(|scope| {
         let server = scope.spawn(Server::find);
-        let built = suites::build(plan::BUILD);
+        let built = suites::build(plan::BUILD, &linter.with(&[]));
         (server.join(), built)
     });
     let server = server.map_err(|_| "the search for a server panicked")??;
@@ -108,19 +111,20 @@ fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let python = python.map(|path| Knob(python::PYTHON, path));
     let knobs = knobs.iter().copied().chain(told).chain(python);
     let knobs: Vec<Knob<'_>> = knobs.collect();
-    times.extend(lanes::run(jobs(&suites, &knobs))?);
+    times.extend(lanes::run(jobs(&suites, &knobs, &linter))?);
     step::tell_times(&times, begin.elapsed());
     Ok(())
 }
 
 /// What runs side by side, in the order in which it begins.
-fn jobs<'a>(suites: &'a [Suite], knobs: &'a [Knob<'a>]) -> Vec<Job<'a>> {
+fn jobs<'a>(suites: &'a [Suite], knobs: &'a [Knob<'a>], linter: &'a Linter) -> Vec<Job<'a>> {
     let checks = Job {
         name: "checks".into(),
         work: Box::new(move |log| {
+            let knobs = linter.with(knobs);
             for step in plan::CHECKS {
                 let begin = Instant::now();
-                let outcome = step::act(step, knobs, Output::Kept(log));
+                let outcome = step::act(step, &knobs, Output::Kept(log));
                 step::told(step.name, outcome, begin.elapsed()).map_err(Skip::Failed)?;
             }
             Ok(())

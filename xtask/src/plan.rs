@@ -31,7 +31,7 @@ pub(crate) const FIRST: &[Step<'static>] = &[
     },
 ];
 
-/// The programs with tests.
+/// The programs with tests, and examples. What is ours is linted as it is built ([`crate::lint`]).
 pub(crate) const BUILD: &[&str] = &["test", "--workspace", "--all-features", "--no-run"];
 
 /// Those that take longest: they begin first, so that nothing waits for them in the end.
@@ -47,22 +47,8 @@ pub(crate) const LONGEST: &[&str] = &[
     "outlast/cluster",
 ];
 
-/// One after the other: cargo builds one thing at a time.
+/// One after the other: cargo builds one thing at a time. Linted as well.
 pub(crate) const CHECKS: &[Step<'static>] = &[
-    Step {
-        name: "lints",
-        action: Action::Cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--all-features",
-            "--quiet",
-            "--",
-            "-D",
-            "warnings",
-        ]),
-        env: &[],
-    },
     Step {
         name: "rules without std",
         action: Action::Check(build_without_std),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::step::{Knob, Output, cargo_program, run};
+use crate::step::{Knob, Output, cargo_program, merged, run};
 
 /// A program with tests.
 #[derive(Debug, PartialEq)]
@@ -22,12 +22,13 @@ pub(crate) struct Suite {
 }
 
 /// Builds them.
-pub(crate) fn build(args: &[&str]) -> Result<(Vec<Suite>, Duration), String> {
+pub(crate) fn build(args: &[&str], knobs: &[Knob<'_>]) -> Result<(Vec<Suite>, Duration), String> {
     println!("== build");
     let begin = Instant::now();
     let built = Command::new(cargo_program())
         .args(args)
         .arg("--message-format=json-render-diagnostics")
+        .envs(merged(&[], knobs).iter().map(|knob| (knob.0, knob.1)))
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output();

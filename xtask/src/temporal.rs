@@ -219,7 +219,8 @@ fn free_port() -> Result<u16, String> {
         .map_err(|e| format!("no free port: {e}"))
 }
 
-fn runs(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> bool {
+/// Whether this command succeeds.
+pub(crate) fn runs(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> bool {
     Command::new(program)
         .args(args)
         .stdin(Stdio::null())

@@ -1,0 +1,38 @@
+//! Clippy as the compiler of our own crates: its driver is the compiler with more to say, and what it
+//! builds is as good. Linting apart from building would mean that everything, all dependencies too,
+//! is read twice.
+
+use std::path::PathBuf;
+
+use crate::step::{Knob, cargo_program};
+use crate::temporal::runs;
+
+/// Cargo's word for a program that stands in for the compiler where the code is ours.
+const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+/// What clippy is told beside what the compiler is told.
+const ARGS: &str = "CLIPPY_ARGS";
+const DENY: &str = "-Dwarnings";
+
+/// The driver, found.
+pub(crate) struct Linter {
+    driver: String,
+}
+
+impl Linter {
+    /// It lies beside cargo, or in the PATH.
+    pub(crate) fn find() -> Result<Self, String> {
+        let beside = cargo_program().with_file_name("clippy-driver");
+        let found = [beside, PathBuf::from("clippy-driver")]
+            .into_iter()
+            .find(|driver| runs(driver, &["--version"]));
+        let driver = found.ok_or("clippy is not installed: rustup component add clippy")?;
+        let driver = driver.display().to_string();
+        Ok(Self { driver })
+    }
+
+    /// What cargo is told, with what it is told anyway.
+    pub(crate) fn with<'a>(&'a self, knobs: &[Knob<'a>]) -> Vec<Knob<'a>> {
+        let mine = [Knob(WRAPPER, &self.driver), Knob(ARGS, DENY)];
+        mine.into_iter().chain(knobs.iter().copied()).collect()
+    }
+}
