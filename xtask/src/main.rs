@@ -101,7 +101,7 @@ fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let linter = Linter::find()?;
     let (server, built) = thread::scope(|scope| {
         let server = scope.spawn(Server::find);
-        let built = suites::build(plan::BUILD, &linter.with(&[]));
+        let built = suites::build(&[plan::BUILD, plan::PROFILE].concat(), &linter.with(&[]));
         (server.join(), built)
     });
     let server = server.map_err(|_| "the search for a server panicked")??;
