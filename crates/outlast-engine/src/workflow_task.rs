@@ -13,8 +13,9 @@
 //!
 //! That code is running is not recorded: TaskStarted is written together with the answer, so a
 //! crash in a slice leaves a task that is simply tried again. The first failure of a streak is
-//! an event, later ones only a fact; messages do not reset the pause between tries. Code that was
-//! stuck and came back is tried again at once; each further time after a longer pause.
+//! an event, later ones only a fact; messages do not reset the pause between tries, a new process
+//! does not wait for it. Code that was stuck and came back is tried again at once; each further time
+//! after a longer pause.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -60,6 +61,27 @@ pub struct Streak {
 }
 
 impl Streak {
+    /// Whether a new process, which may have new code, does not wait until something changes or a
+    /// pause is over. `crashes`: how often a process died in this code; a try at once would forget
+    /// them.
+    pub fn is_for_a_new_process(&self, crashes: u32, now: Timestamp) -> bool {
+        match (self.next_try, self.cause) {
+            (Some(next), _) => next > now && crashes == 0,
+            (
+                None,
+                TaskFailedCause::NonDeterminism
+                | TaskFailedCause::BadCommand
+                | TaskFailedCause::Stuck,
+            ) => true,
+            (
+                None,
+                TaskFailedCause::Quarantined
+                | TaskFailedCause::WorkerUnhandledFailure
+                | TaskFailedCause::UnhandledCommand,
+            ) => false,
+        }
+    }
+
     /// The same failures, to be tried again then.
     pub(crate) fn postponed(&self, until: Timestamp) -> Fact {
         Fact::TaskRetry {
@@ -202,17 +224,44 @@ mod tests {
     use std::fmt::Write;
     use std::string::String;
 
+    fn streak(attempts: u32, cause: TaskFailedCause, next_try: Option<Timestamp>) -> Streak {
+        Streak {
+            attempts: Attempt(attempts),
+            since: Timestamp(0),
+            cause,
+            failure: Failure::panic("p"),
+            next_try,
+        }
+    }
+
+    #[test]
+    fn a_new_process_tries_what_new_code_may_have_mended() {
+        use TaskFailedCause::{
+            BadCommand, NonDeterminism, Quarantined, Stuck, UnhandledCommand,
+            WorkerUnhandledFailure,
+        };
+        let blocked = |cause| streak(1, cause, None).is_for_a_new_process(0, Timestamp(50));
+        for cause in [NonDeterminism, BadCommand, Stuck] {
+            assert!(blocked(cause), "{cause:?}");
+        }
+        for cause in [Quarantined, WorkerUnhandledFailure, UnhandledCommand] {
+            assert!(!blocked(cause), "{cause:?}");
+        }
+        let pausing = streak(9, WorkerUnhandledFailure, Some(Timestamp(100)));
+        assert!(pausing.is_for_a_new_process(0, Timestamp(99)));
+        assert!(
+            !pausing.is_for_a_new_process(0, Timestamp(100)),
+            "it is due"
+        );
+        assert!(!pausing.is_for_a_new_process(1, Timestamp(99)), "it kills");
+    }
+
     /// Every state against every input: a reviewer reads this table, not the match.
     #[test]
     fn transition_table() {
         let failing = |attempts, next_try| {
-            State::Failing(Box::new(Streak {
-                attempts: Attempt(attempts),
-                since: Timestamp(0),
-                cause: TaskFailedCause::WorkerUnhandledFailure,
-                failure: Failure::panic("p"),
-                next_try,
-            }))
+            let cause = TaskFailedCause::WorkerUnhandledFailure;
+            State::Failing(Box::new(streak(attempts, cause, next_try)))
         };
         let states = [
             ("Idle", State::Idle),

@@ -7,7 +7,6 @@ use outlast_model::task::{RunNo, StopReason, TaskAnswer};
 use outlast_model::{Failure, Refusal, Timestamp, limits};
 
 use super::Shard;
-use super::visit::is_worth_retrying;
 use crate::batch::Batch;
 use crate::entry::{Arming, Entry, Slice};
 use crate::points;
@@ -15,8 +14,8 @@ use crate::store::Boot;
 use crate::waiting::Waiting;
 
 impl Shard {
-    /// Once for each run and process: attempts of other processes are lost, blocks are tried
-    /// again.
+    /// Once for each run and process: attempts of other processes are lost, code that could not go
+    /// on is tried again.
     pub(super) fn recover(&mut self, entry: &mut Entry, now: Timestamp) {
         if entry.is_recovered {
             return;
@@ -25,7 +24,11 @@ impl Shard {
         let incarnation = self.parts.incarnation;
         self.apply_input(entry, Input::Recover { incarnation }, now);
         points::pass("run.recovered");
-        if entry.run.as_ref().is_some_and(is_worth_retrying) {
+        if entry
+            .run
+            .as_ref()
+            .is_some_and(|run| may_be_mended(run, now))
+        {
             self.apply_input(entry, Input::Retry, now);
         }
         if entry
@@ -273,4 +276,10 @@ impl Shard {
             }
         }
     }
+}
+
+/// Whether this process is worth another try of code that could not go on in the last one.
+fn may_be_mended(run: &Run, now: Timestamp) -> bool {
+    let streak = run.task().streak();
+    streak.is_some_and(|streak| streak.is_for_a_new_process(run.crashes(), now))
 }

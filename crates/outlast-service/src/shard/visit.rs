@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use outlast_engine::{Error, Input, Run, apply, workflow_task};
-use outlast_model::event::{DeliveryFailedCause, TaskFailedCause};
+use outlast_model::event::DeliveryFailedCause;
 use outlast_model::post::PostBody;
 use outlast_model::task::{AttemptResult, RunNo, StopReason, WorkflowTask};
 use outlast_model::view::RunOutcome;
@@ -396,20 +396,4 @@ pub(super) fn is_open(entry: &Entry) -> bool {
 /// Whether workflow code should run now.
 pub(super) fn wants_task(run: &Run, now: Timestamp) -> bool {
     run.task().decide(workflow_task::Input::Ask, now) == workflow_task::Verdict::HandOut
-}
-
-/// Whether a blocked run is worth another try when a new process starts.
-pub(super) fn is_worth_retrying(run: &Run) -> bool {
-    let Some(streak) = run.task().streak() else {
-        return false;
-    };
-    streak.next_try.is_none()
-        && match streak.cause {
-            TaskFailedCause::NonDeterminism
-            | TaskFailedCause::BadCommand
-            | TaskFailedCause::Stuck => true,
-            TaskFailedCause::Quarantined
-            | TaskFailedCause::WorkerUnhandledFailure
-            | TaskFailedCause::UnhandledCommand => false,
-        }
 }

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use outlast::model::Timestamp;
 use outlast::prelude::*;
-use outlast::{Description, WorkflowDef};
+use outlast::{Description, Handle, Status, WorkflowDef};
 use outlast_service::memory::MemoryStore;
 
 use super::support::{code, drive, on, sound, until};
@@ -60,13 +61,26 @@ fn a_panic_in_a_workflow_waits_for_a_fixed_build() {
         let found = until(&run, |d| d.trouble.is_some()).await;
         let text = trouble(found);
         assert!(text.contains("this build cannot count"), "{text}");
+        let next = found_next(&run).await;
         app.shutdown().await;
         drop(app);
-        let app = on(&store).activity(one).workflow(plain).start().await;
+        let fixed = on(&store).activity(one).workflow(plain);
+        let clock = fixed.clock();
+        let app = fixed.start().await;
         let run = app.get(plain, "a");
+        // Nobody waits for the result yet, which would let time pass: it is not needed.
+        until(&run, |d| d.summary.status == Status::Completed).await;
+        assert!(clock.now() < next, "before the pause was over");
         assert_eq!(run.result().await.expect("it ends"), 1);
         sound(&run, plain).await;
     });
+}
+
+/// When code that could not go on is tried again.
+async fn found_next(run: &Handle<u64>) -> Timestamp {
+    let found = run.describe().await.expect("the run is there");
+    let next = found.trouble.and_then(|trouble| trouble.next_try);
+    next.expect("it is tried again")
 }
 
 #[test]
