@@ -1,5 +1,5 @@
 //! Jobs of a test run, two at a time: what compiles, what waits for processes to die and what
-//! computes on one core fill each other's gaps.
+//! computes on one core fill each other's gaps. Those that only wait have a lane of their own.
 //!
 //! Each job's output goes to a file below `target/xtask`; what it says of its tests is shown when it
 //! ends, all of it if it failed. After a failure nothing new begins.
@@ -36,14 +36,15 @@ struct Board<'a> {
     failure: Option<String>,
 }
 
-/// Runs all jobs; those that stand first begin first.
-pub(crate) fn run(jobs: Vec<Job<'_>>) -> Result<Times, String> {
+/// Runs all jobs, and beside them those that wait; those that stand first begin first.
+pub(crate) fn run(jobs: Vec<Job<'_>>, waiting: Vec<Job<'_>>) -> Result<Times, String> {
     fs::create_dir_all(LOGS).map_err(|e| format!("{LOGS}: {e}"))?;
     let board = Mutex::new(Board {
         waiting: jobs.into(),
         ..Board::default()
     });
     thread::scope(|scope| {
+        scope.spawn(|| waiting.into_iter().for_each(|job| one(&board, job)));
         for _ in 0..LANES {
             scope.spawn(|| {
                 while let Some(job) = next(&board) {

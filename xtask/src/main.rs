@@ -99,9 +99,11 @@ fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let begin = Instant::now();
     let mut times = step::run_all(plan::FIRST, &[])?;
     let linter = Linter::find()?;
+    let once = plan::ONCE.iter().filter(|_| temporal::is_build_machine());
+    let once: Vec<Knob<'_>> = once.copied().collect();
     let (server, built) = thread::scope(|scope| {
         let server = scope.spawn(Server::find);
-        let built = suites::build(&[plan::BUILD, plan::PROFILE].concat(), &linter.with(&[]));
+        let built = suites::build(&[plan::BUILD, plan::PROFILE].concat(), &linter.with(&once));
         (server.join(), built)
     });
     let server = server.map_err(|_| "the search for a server panicked")??;
@@ -109,15 +111,18 @@ fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     times.push(("build".into(), time));
     let told = server.iter().flat_map(Server::knobs);
     let python = python.map(|path| Knob(python::PYTHON, path));
-    let knobs = knobs.iter().copied().chain(told).chain(python);
-    let knobs: Vec<Knob<'_>> = knobs.collect();
-    times.extend(lanes::run(jobs(&suites, &knobs, &linter))?);
+    let knobs = knobs.iter().copied().chain(once);
+    let knobs: Vec<Knob<'_>> = knobs.chain(told).chain(python).collect();
+    let is_waiting = |suite: &&Suite| plan::WAITING.contains(&suite.name.as_str());
+    let (waiting, busy): (Vec<&Suite>, Vec<&Suite>) = suites.iter().partition(is_waiting);
+    let waiting = waiting.into_iter().map(|suite| job(suite, &knobs));
+    times.extend(lanes::run(jobs(busy, &knobs, &linter), waiting.collect())?);
     step::tell_times(&times, begin.elapsed());
     Ok(())
 }
 
 /// What runs side by side, in the order in which it begins.
-fn jobs<'a>(suites: &'a [Suite], knobs: &'a [Knob<'a>], linter: &'a Linter) -> Vec<Job<'a>> {
+fn jobs<'a>(mut suites: Vec<&'a Suite>, knobs: &'a [Knob<'a>], linter: &'a Linter) -> Vec<Job<'a>> {
     let checks = Job {
         name: "checks".into(),
         work: Box::new(move |log| {
@@ -134,17 +139,20 @@ fn jobs<'a>(suites: &'a [Suite], knobs: &'a [Knob<'a>], linter: &'a Linter) -> V
         name: plan::INTERLEAVINGS.name.into(),
         work: Box::new(move |log| step::act(&plan::INTERLEAVINGS, knobs, Output::Kept(log))),
     };
-    let mut suites: Vec<&Suite> = suites.iter().collect();
     let place = |suite: &&Suite| plan::LONGEST.iter().position(|name| *name == suite.name);
     suites.sort_by_key(|suite| place(suite).unwrap_or(plan::LONGEST.len()));
-    let suites = suites.into_iter().map(|suite| Job {
+    let suites = suites.into_iter().map(|suite| job(suite, knobs));
+    [checks, interleavings].into_iter().chain(suites).collect()
+}
+
+fn job<'a>(suite: &'a Suite, knobs: &'a [Knob<'a>]) -> Job<'a> {
+    Job {
         name: suite.name.clone(),
         work: Box::new(move |log| {
             let knobs = step::merged(plan::TESTING, knobs);
             suite.run(&knobs, log).map_err(Skip::Failed)
         }),
-    });
-    [checks, interleavings].into_iter().chain(suites).collect()
+    }
 }
 
 /// A Temporal server to try things on, until the input ends.

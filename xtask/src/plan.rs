@@ -17,6 +17,9 @@ const EMBEDDED: &str = "outlast/anyhow,outlast/metrics,outlast/tracing,outlast/c
 pub(crate) const TESTING: &[Knob<'static>] =
     &[Knob("INSTA_UPDATE", "no"), Knob("RUST_BACKTRACE", "0")];
 
+/// On a build machine everything is built once, and nothing is kept to build it again.
+pub(crate) const ONCE: &[Knob<'static>] = &[Knob("CARGO_INCREMENTAL", "0")];
+
 /// What needs no build.
 pub(crate) const FIRST: &[Step<'static>] = &[
     Step {
@@ -34,10 +37,13 @@ pub(crate) const FIRST: &[Step<'static>] = &[
 /// The programs with tests, and examples. What is ours is linted as it is built ([`crate::lint`]).
 pub(crate) const BUILD: &[&str] = &["test", "--workspace", "--all-features", "--no-run"];
 
-/// How [`BUILD`] and what uses its crates differ from a plain build: the rules and the service, which
-/// simulations run a million times, are optimised. That costs half of what it saves here; who changes
-/// one line of them would only wait.
+/// How [`BUILD`] and what uses its crates differ from a plain build. Lines in backtraces, which
+/// [`TESTING`] turns off, are left out; the rules and the service, which simulations run a million
+/// times, are optimised: that costs half of what it saves here, but who changes one line of them would
+/// only wait.
 pub(crate) const PROFILE: &[&str] = &[
+    "--config",
+    "profile.dev.debug=false",
     "--config",
     "profile.dev.package.outlast-model.opt-level=1",
     "--config",
@@ -54,12 +60,15 @@ pub(crate) const LONGEST: &[&str] = &[
     "outlast/crash",
     "outlast-server/it",
     "outlast-worker/it",
-    "outlast/shutdown",
     "outlast/backends",
     "outlast/simulation",
     "outlast/programs",
     "outlast/cluster",
+    "outlast-engine/any_input",
 ];
+
+/// Suites that mostly wait: they begin at once, beside the others, and take no place of theirs.
+pub(crate) const WAITING: &[&str] = &["outlast/shutdown", "outlast/counts"];
 
 /// One after the other: cargo builds one thing at a time. Linted as well.
 pub(crate) const CHECKS: &[Step<'static>] = &[

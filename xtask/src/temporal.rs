@@ -138,6 +138,7 @@ fn build(folder: &Path) -> Result<(), String> {
         .env("GOBIN", &beside)
         .env("GOFLAGS", "-ldflags=-s -trimpath")
         .env("GOGC", PATIENT)
+        .env("CGO_ENABLED", "0")
         .stdout(Stdio::null())
         .output();
     let output = outcome.map_err(|e| format!("go install: {e}"))?;
