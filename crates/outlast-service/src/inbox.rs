@@ -25,7 +25,7 @@ pub struct Inbox {
 
 /// How often the bell had rung when a thread last took mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard(u64);
+pub struct Heard(pub(crate) u64);
 
 #[derive(Debug, Default)]
 struct State {
@@ -123,6 +123,14 @@ impl Inbox {
             state.sleepers -= 1;
         }
         state.vigil.waited(expects, begun.elapsed());
+    }
+
+    /// Watches for a moment whether the bell rings; does not sleep. On one core that would keep
+    /// whoever rings from it.
+    pub fn linger(&self, heard: Heard, length: Duration) {
+        if !self.lock().vigil.is_alone() {
+            self.watch(heard, clock::instant(), length);
+        }
     }
 
     /// A hint, without the lock.

@@ -17,7 +17,7 @@ use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
 use outlast_model::{Failure, Payload, limits, record};
 
 use crate::clock::Clock;
-use crate::courtesy::Courtesy;
+use crate::courtesy::{self, Courtesy, Goes, Scene};
 use crate::inbox::{Heard, Inbox};
 use crate::mail::Mail;
 use crate::meter::{CommitMeter, Levels, ShardMeter};
@@ -198,8 +198,16 @@ impl Service {
             if let Some(turn) = seat.shard.next(now, &*self.store) {
                 return Next::Turn(turn);
             }
-            if !is_stopping && seat.lets_mail_go_first(&cell.inbox, heard) {
-                continue;
+            if !is_stopping {
+                match seat.goes_next(&cell.inbox, heard) {
+                    Goes::Mail => continue,
+                    Goes::MailSoon => {
+                        drop(seat);
+                        cell.inbox.linger(heard, courtesy::MOMENT);
+                        continue;
+                    }
+                    Goes::Batch => {}
+                }
             }
             if let Some(batch) = seat.shard.take_batch() {
                 self.hand_over(shard, batch, seat);
@@ -480,10 +488,14 @@ impl Seat {
         heard
     }
 
-    /// Whether mail that has come since goes before what was decided.
-    fn lets_mail_go_first(&mut self, inbox: &Inbox, heard: Heard) -> bool {
-        let (is_quiet, has_mail) = (self.shard.is_quiet(), inbox.has_rung_since(heard));
-        self.courtesy.lets_go_first(is_quiet, has_mail)
+    /// Whether mail goes before what was decided.
+    fn goes_next(&mut self, inbox: &Inbox, heard: Heard) -> Goes {
+        self.courtesy.next(Scene {
+            is_quiet: self.shard.is_quiet(),
+            has_mail: inbox.has_rung_since(heard),
+            attempts_out: self.shard.attempts_out(),
+            heard,
+        })
     }
 }
 

@@ -317,6 +317,11 @@ impl Shard {
         !self.deferred.is_empty() || self.closed_queries.waits_for_disk()
     }
 
+    /// Attempts that were handed out and have not come back.
+    pub fn attempts_out(&self) -> usize {
+        self.attempts_out
+    }
+
     /// What the clock needs to know when there is nothing to do.
     pub fn lull(&self) -> Lull {
         let wake = self.wakes.first().map(|(time, _)| *time);

@@ -50,6 +50,11 @@ impl Vigil {
         Self { is_alone, short: 0 }
     }
 
+    /// Whether there is one core, which a watch would take from others.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// How long to watch before a wait that may take until `limit`, if at all.
     pub(crate) fn length(&self, expects: Expects, limit: Option<Duration>) -> Option<Duration> {
         let is_habit = match expects {

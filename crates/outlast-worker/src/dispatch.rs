@@ -42,8 +42,6 @@ use crate::zombie::{Case, Undead};
 
 /// Attempts polled by one task of the runtime.
 const CHUNK: usize = 128;
-/// The first ones of many come back soon, so that the run goes on while the others are at it.
-const FIRST_CHUNK: usize = 32;
 /// A chunk that took longer gives the rest to another task. Quick attempts are through by then: every
 /// part that comes back alone costs the run a slice, and mostly a commit.
 const CHUNK_TIME: Duration = Duration::from_micros(400);
@@ -126,12 +124,11 @@ impl Dispatcher {
     /// Takes what became durable.
     pub(crate) fn dispatch(self: &Arc<Self>, work: Vec<Dispatch>, port: &Arc<dyn WorkerPort>) {
         let mut work = work.into_iter();
-        let mut size = FIRST_CHUNK;
         while work.len() > 0 {
             // The first ones begin while the others are sorted.
-            let mut starts = Vec::with_capacity(size.min(work.len()));
+            let mut starts = Vec::with_capacity(CHUNK.min(work.len()));
             let mut stops = Vec::new();
-            for item in work.by_ref().take(size) {
+            for item in work.by_ref().take(CHUNK) {
                 match item {
                     Dispatch::Activity(task) => starts.push(Start::new(Work::Activity(task))),
                     Dispatch::Ordered(order) => starts.push(Start::new(Work::Ordered(order))),
@@ -139,7 +136,6 @@ impl Dispatcher {
                     Dispatch::Stop(token, reason) => stops.push((token, reason)),
                 }
             }
-            size = CHUNK.min(2 * size);
             if self.is_draining() {
                 // At once, on this thread: whoever waits for the last commit hears of it.
                 self.roll.enter(&mut starts);

@@ -123,7 +123,7 @@ fn token(seq: u32) -> AttemptToken {
 
 #[test]
 fn what_is_told_to_stop_in_the_same_breath_never_begins() {
-    let sizes = [1, 2, FEW, FEW + 1, FIRST_CHUNK, 3 * CHUNK];
+    let sizes = [1, 2, FEW, FEW + 1, CHUNK / 2, 3 * CHUNK];
     for count in sizes.map(|size| u32::try_from(size).unwrap_or(u32::MAX)) {
         let desk = Desk::new();
         let ends = desk.start_and_stop(count);
