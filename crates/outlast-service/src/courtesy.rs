@@ -66,7 +66,7 @@ impl Courtesy {
         if is_in_vain {
             self.vain = MOST_VAIN.min(self.vain + 1);
             self.pass = 1 << self.vain;
-        } else if watched.is_some() || scene.has_mail {
+        } else if watched.is_some() || (scene.is_quiet && scene.has_mail) {
             (self.vain, self.pass) = (0, 0);
         }
         let goes = self.goes(scene);
@@ -78,7 +78,7 @@ impl Courtesy {
             }
             Goes::Batch => {
                 self.parts = 0;
-                self.pass = self.pass.saturating_sub(1);
+                self.pass = self.pass.saturating_sub(u32::from(scene.is_quiet));
             }
         }
         goes
@@ -145,11 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_somebody_waits_for_says_nothing_about_watching() {
+    fn a_batch_that_somebody_waits_for_or_none_says_nothing_about_watching() {
         let mut courtesy = Courtesy::default();
-        assert_eq!(courtesy.next(scene(true, false, MANY, 1)), Goes::MailSoon);
-        assert_eq!(courtesy.next(scene(false, false, MANY, 2)), Goes::Batch);
-        assert_eq!(courtesy.next(scene(true, false, MANY, 3)), Goes::MailSoon);
+        let mut next = |is_quiet, heard| courtesy.next(scene(is_quiet, !is_quiet, MANY, heard));
+        assert_eq!(next(true, 1), Goes::MailSoon);
+        assert_eq!(next(true, 1), Goes::Batch, "in vain");
+        assert_eq!(next(false, 2), Goes::Batch);
+        assert_eq!(next(true, 3), Goes::Batch, "this one does not watch");
+        assert_eq!(next(false, 4), Goes::Batch);
+        assert_eq!(next(true, 5), Goes::MailSoon, "the next does");
     }
 
     #[test]
