@@ -60,6 +60,7 @@ pub(crate) const LONGEST: &[&str] = &[
     "outlast/crash",
     "outlast-server/it",
     "outlast-worker/it",
+    "outlast/shutdown",
     "outlast/backends",
     "outlast/simulation",
     "outlast/programs",
@@ -68,7 +69,7 @@ pub(crate) const LONGEST: &[&str] = &[
 ];
 
 /// Suites that mostly wait: they begin at once, beside the others, and take no place of theirs.
-pub(crate) const WAITING: &[&str] = &["outlast/shutdown", "outlast/counts"];
+pub(crate) const WAITING: &[&str] = &["outlast/counts"];
 
 /// One after the other: cargo builds one thing at a time. Linted as well.
 pub(crate) const CHECKS: &[Step<'static>] = &[
