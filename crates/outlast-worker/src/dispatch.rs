@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use outlast_model::failure::type_name;
@@ -136,14 +136,7 @@ impl Dispatcher {
                     Dispatch::Stop(token, reason) => stops.push((token, reason)),
                 }
             }
-            if self.is_draining() {
-                // At once, on this thread: whoever waits for the last commit hears of it.
-                self.roll.enter(&mut starts);
-                self.stop(stops);
-                self.finish(starts.iter().map(Start::handed_back).collect(), port);
-            } else {
-                self.spawn_chunk(starts, stops, port);
-            }
+            self.spawn_chunk(starts, stops, port);
         }
     }
 
@@ -196,6 +189,11 @@ impl Dispatcher {
             })
         };
         self.stop(stops);
+        if self.is_draining() {
+            // Asked when they are known: whoever drains has either seen them, or is seen here. They
+            // are handed back at once, on this thread: whoever waits for the last commit hears of it.
+            return job(&mut Context::from_waker(Waker::noop()));
+        }
         if is_small {
             match self.opener.offer(job) {
                 Ok(()) => return,

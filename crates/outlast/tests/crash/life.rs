@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use outlast::model::post::PostNo;
@@ -250,6 +250,7 @@ impl Process {
         let env = script::env(store.clone(), world.clone()).settings((scenario.settings)());
         let clock = env.clock();
         let begin = clock.now();
+        drop(store.clock.set(clock.clone()));
         let app = runtime.block_on(env.start());
         clock.advance(&app, now);
         Self {
@@ -274,8 +275,10 @@ impl Process {
         })
     }
 
+    /// The time, or that of its death: its threads do not know of it, and time may pass for them.
     fn now(&self) -> Duration {
-        self.clock.now().since(self.begin)
+        let died = self.store.died.get().copied();
+        died.unwrap_or_else(|| self.clock.now()).since(self.begin)
     }
 
     /// Lets runs hear what others have said to them, for a while.
@@ -318,6 +321,8 @@ struct Mortal {
     has_failed: AtomicBool,
     failures: Mutex<u32>,
     room: Disk,
+    clock: OnceLock<outlast::testing::TestClock>,
+    died: OnceLock<outlast::model::Timestamp>,
 }
 
 impl Mortal {
@@ -349,6 +354,8 @@ impl Mortal {
             has_failed: AtomicBool::new(false),
             failures: Mutex::new(0),
             room,
+            clock: OnceLock::new(),
+            died: OnceLock::new(),
         }
     }
 
@@ -390,6 +397,9 @@ impl Mortal {
     /// The call is over: if it was the last, whoever waits for that is told.
     fn over<T>(&self, outcome: T) -> T {
         if self.store.is_dead() {
+            if let Some(clock) = self.clock.get() {
+                self.died.get_or_init(|| clock.now());
+            }
             self.lock_end().get_or_insert(End::Died);
         } else if self.stop_at.is_some_and(|call| self.calls() >= call) {
             self.lock_end().get_or_insert(End::Stopped);
