@@ -81,8 +81,7 @@ async fn mixed(ctx: Ctx, n: u64) -> Result<u64> {
         outlast::Ok(a + 1)
     });
     let b = step.retry(once.clone()).await?;
-    // A thread cannot be dropped: if it does not come to its turn in time, which is short here, it is
-    // left behind, and its attempt counts.
+    // A thread cannot be dropped as a future can: what is left behind of it counts as tried.
     let (c, d) = futures::join!(ctx.run(blocking, b), ctx.child(child, b));
     let (c, d) = (c?, d?);
     ctx.sleep(1.millis()).await?;
