@@ -45,11 +45,14 @@ pub enum Bug {
     UpdateRunsAgain = 19,
     /// A parent that is not in memory never hears of its child.
     ChildOutcomeLost = 20,
+    /// Outcomes that come while code waits for the disk are not put away when the process goes
+    /// down.
+    MailLeftAtStop = 21,
 }
 
 impl Bug {
     /// Those that the simulator hunts.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::AnswerBeforeCommit,
         Self::LostTimer,
         Self::StaleEpochAccepted,
@@ -66,6 +69,7 @@ impl Bug {
         Self::UpdateBeforeCommit,
         Self::UpdateRunsAgain,
         Self::ChildOutcomeLost,
+        Self::MailLeftAtStop,
     ];
 
     /// Replays that are not what happened: random programs must find each of them.

@@ -150,6 +150,11 @@ impl Dispatcher {
         self.roll.count()
     }
 
+    /// Whether there is none, and the backend has heard of the end of each.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.roll.is_silent()
+    }
+
     fn stop(&self, stops: Vec<(AttemptToken, StopReason)>) {
         for (token, reason) in stops {
             self.roll.stop(token, reason);
@@ -264,6 +269,7 @@ impl Dispatcher {
     /// These attempts are over: their slots are free before anybody hears of it. What comes from
     /// one that was taken from its code before is thrown away.
     fn finish(&self, mut outcomes: Vec<AttemptOutcome>, port: &Arc<dyn WorkerPort>) {
+        let _until_heard = self.roll.report();
         let mut loose = Vec::new();
         let mut running = self.roll.running();
         outcomes.retain(|outcome| {
@@ -457,6 +463,7 @@ impl Dispatcher {
 
     /// Takes an attempt from its code: it is over, whatever the code still does.
     fn detach(&self, token: AttemptToken, life: Arc<Life>, port: &Arc<dyn WorkerPort>) {
+        let _until_heard = self.roll.report();
         if self.roll.running().remove(&token).is_none() {
             // It ended in this very moment.
             return;

@@ -7,6 +7,7 @@
 //!
 //! Locks are taken in this order: running, chunks, one chunk.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -26,6 +27,17 @@ pub(crate) struct Roll {
     queues: Arc<Queues>,
     running: Mutex<Running>,
     chunks: Mutex<Vec<Arc<Chunk>>>,
+    /// Threads on their way to the backend with the ends of attempts that are no longer here.
+    reports: AtomicUsize,
+}
+
+/// Held from before an attempt leaves the roll until the backend has heard of its end.
+pub(crate) struct Report<'a>(&'a AtomicUsize);
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Roll {
@@ -34,6 +46,7 @@ impl Roll {
             queues,
             running: Mutex::default(),
             chunks: Mutex::default(),
+            reports: AtomicUsize::new(0),
         }
     }
 
@@ -114,6 +127,20 @@ impl Roll {
         let mut count = running.len();
         self.for_each_waiting(|start| count += usize::from(start.life.is_none()));
         count
+    }
+
+    /// Somebody takes attempts out and tells the backend. Until then the roll is not silent: a
+    /// worker that went down between the two would never say what it knows.
+    pub(crate) fn report(&self) -> Report<'_> {
+        self.reports.fetch_add(1, Ordering::Relaxed);
+        Report(&self.reports)
+    }
+
+    /// Whether nobody is left and the backend has heard of all.
+    pub(crate) fn is_silent(&self) -> bool {
+        // In this order: whoever was taken out before the count is seen here, since the lock of
+        // those who run was passed on behind the beginning of the report.
+        self.count() == 0 && self.reports.load(Ordering::Acquire) == 0
     }
 
     /// All of them, for people.

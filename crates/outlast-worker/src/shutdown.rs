@@ -216,7 +216,9 @@ impl Worker {
 
     fn is_quiet(&self, phase: Phase) -> bool {
         match phase {
-            Phase::Finishing | Phase::Cancelling => self.attempts() == 0 && self.is_at_rest(),
+            Phase::Finishing | Phase::Cancelling => {
+                self.dispatcher.is_silent() && self.is_at_rest()
+            }
             // Whoever is in a hurry does not wait for code that ignores that it should stop.
             Phase::Evicting if self.ending.pace() > Pace::Orderly => self.is_deserted(),
             Phase::Evicting => self.is_deserted() && self.dispatcher.undead() == 0,

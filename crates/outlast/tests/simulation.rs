@@ -127,7 +127,7 @@ mod planted {
     use outlast_model::planted::{Bug, plant};
 
     /// Seeds within which a planted bug must show.
-    const HUNT: u64 = 2_000;
+    const HUNT: u64 = 10_000;
 
     #[test]
     fn every_planted_bug_is_found() {

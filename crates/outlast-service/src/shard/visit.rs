@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use outlast_engine::{Error, Input, Run, apply, workflow_task};
 use outlast_model::event::DeliveryFailedCause;
+use outlast_model::planted::Bug;
 use outlast_model::post::PostBody;
 use outlast_model::task::{AttemptResult, RunNo, StopReason, WorkflowTask};
 use outlast_model::view::RunOutcome;
@@ -76,7 +77,8 @@ impl Shard {
         // Code that waited for the disk runs before new mail moves the disk out of its reach
         // again; what came meanwhile is buffered while it runs.
         let is_promised = std::mem::take(&mut entry.awaits_disk);
-        if !(is_promised && self.is_durable(entry.row.state.head)) {
+        let runs_first = is_promised && self.is_durable(entry.row.state.head);
+        if !runs_first {
             self.apply_mail(entry, now);
         }
         self.hand_out_ready(entry, now);
@@ -85,7 +87,13 @@ impl Shard {
             self.seal(entry, now);
             return None;
         }
-        self.slice_for(entry, now, store)
+        let task = self.slice_for(entry, now, store);
+        let is_left = task.is_none() && runs_first && !entry.mailbox.is_empty();
+        if is_left && !Self::has_planted(Bug::MailLeftAtStop) {
+            // It does not run after all, since no slot is free or the process goes down.
+            self.enqueue(entry);
+        }
+        task
     }
 
     /// Loads the run's state. `false`: it goes on later, or it cannot be read.

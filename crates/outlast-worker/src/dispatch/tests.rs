@@ -13,12 +13,17 @@ use crate::port::{Lane, Next};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A backend that only hears of ends.
-struct Ear(Sender<AttemptOutcome>);
+struct Ear {
+    sender: Sender<AttemptOutcome>,
+    dispatcher: Arc<Dispatcher>,
+}
 
 impl WorkerPort for Ear {
     fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>) {
+        // Whoever goes down now must wait for what is being said here.
+        assert!(!self.dispatcher.is_silent());
         for outcome in outcomes {
-            drop(self.0.send(outcome));
+            drop(self.sender.send(outcome));
         }
     }
 
@@ -73,9 +78,13 @@ impl Desk {
             Bus::default(),
         ));
         let (sender, ended) = channel();
+        let ear = Ear {
+            sender,
+            dispatcher: dispatcher.clone(),
+        };
         Self {
             dispatcher,
-            port: Arc::new(Ear(sender)),
+            port: Arc::new(ear),
             ended,
             begun: Arc::default(),
             runtime,
@@ -104,7 +113,11 @@ impl Desk {
         let work = (1..=count).flat_map(|seq| [self.start(seq), stop(seq)]);
         self.dispatcher.dispatch(work.collect(), &self.port);
         let ends = (0..count).map(|_| self.ended.recv_timeout(PATIENCE));
-        ends.map(|end| end.expect("each ends")).collect()
+        let ends = ends.map(|end| end.expect("each ends")).collect();
+        while !self.dispatcher.is_silent() {
+            std::thread::yield_now();
+        }
+        ends
     }
 }
 

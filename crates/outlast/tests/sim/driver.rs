@@ -169,6 +169,7 @@ impl Simulation {
             96 => self.thread_returns(),
             97 => self.zombie_commit(),
             98 => self.audit(),
+            99 => self.stop_in_order(),
             100..=113 => {
                 self.deliver_post();
             }
@@ -252,7 +253,7 @@ impl Simulation {
     }
 
     /// How an attempt ends; its result names it, so that a mix-up shows.
-    fn result(&mut self, running: &Running) -> AttemptResult {
+    pub fn result(&mut self, running: &Running) -> AttemptResult {
         if running.stop == Some(StopReason::Cancelled) && self.rng.chance(80) {
             return AttemptResult::Canceled(None);
         }
@@ -347,7 +348,9 @@ impl Simulation {
     }
 
     fn is_all_over(&self) -> bool {
-        self.process.is_written()
+        // A shard that pauses, since its disk was full, may still have mail to put away.
+        self.process.due().is_none()
+            && self.process.is_written()
             && self.process.ways.is_empty()
             && self.process.shard.open_runs() == 0
             && self.world.running().is_empty()

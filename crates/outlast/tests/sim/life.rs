@@ -372,6 +372,7 @@ impl Simulation {
         let me = incarnation(self.process.life, self.reopened);
         let is_full = *refusal == Refusal::StoreFull;
         let pause = is_full.then(|| self.now.after(Duration::from_secs(1)));
+        self.process.incarnation = me;
         self.process.shard.start_over(boot, me, refusal, pause);
         let generation = self.process.shard.generation();
         self.process.ways.read_back(&posts, generation);
@@ -443,7 +444,7 @@ impl Simulation {
         self.begin_life();
     }
 
-    /// Everything decided is written, the store is closed in order.
+    /// Everything decided is written, the store is closed in order; what runs is left behind.
     fn stop_cleanly(&mut self) {
         self.trace("clean stop");
         self.desk.hit("stop.clean");
@@ -452,6 +453,11 @@ impl Simulation {
             self.commit_well();
         }
         self.world.retain(|_| false);
+        self.end_in_order();
+    }
+
+    /// The store is closed, and the next process begins.
+    pub fn end_in_order(&mut self) {
         self.process.store.close().expect("memory closes");
         self.desk.hang_up();
         self.begin_life();

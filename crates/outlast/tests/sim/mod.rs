@@ -3,7 +3,7 @@
 //!
 //! Two phases: first with faults, where nothing may ever be wrong; then without, where
 //! everything must come to an end. [`driver`] chooses what happens, [`life`] is what can happen
-//! to a process, [`client`] and [`world`] are what is around it; [`ledger`] and [`check`] judge.
+//! to a process, [`stop`] how it goes down in order, [`client`] and [`world`] are what is around it; [`ledger`] and [`check`] judge.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -27,4 +27,5 @@ pub mod post;
 pub mod process;
 pub mod program;
 pub mod rng;
+pub mod stop;
 pub mod world;

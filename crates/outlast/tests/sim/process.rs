@@ -90,6 +90,8 @@ pub struct Process {
     pub ramp: Arc<Ramp>,
     pub shape: Shape,
     pub life: u32,
+    /// Its name, another one each time its store was opened anew.
+    pub incarnation: Incarnation,
 }
 
 impl Process {
@@ -103,9 +105,10 @@ impl Process {
             shape.activity_slots,
             shape.step_slots,
         ));
+        let incarnation = incarnation(life, 0);
         let parts = Parts {
             index: 0,
-            incarnation: incarnation(life, 0),
+            incarnation,
             capabilities: Arc::new(shape.capabilities()),
             outlet: ramp.clone(),
             numbers: Arc::new(Numbers::after(&boot)),
@@ -123,6 +126,7 @@ impl Process {
             ramp,
             shape,
             life,
+            incarnation,
         }
     }
 

@@ -65,6 +65,15 @@ impl World {
         self.lock().running.retain(|running| running.token != token);
     }
 
+    /// This attempt is handed back: it does not count, and begins again under its number.
+    pub fn not_begun(&self, token: AttemptToken) {
+        let mut fleet = self.lock();
+        let begun = fleet.begun.get_mut(&(token.run, token.kind, token.seq));
+        if let Some(begun) = begun {
+            begun.retain(|other| *other != token);
+        }
+    }
+
     /// Only attempts that are wanted go on.
     pub fn retain(&self, keep: impl FnMut(&Running) -> bool) {
         self.lock().running.retain(keep);
