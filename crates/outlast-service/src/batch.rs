@@ -52,10 +52,12 @@ impl Batch {
     /// Whether there is something to write, and nothing that waits for it: outcomes that a run has
     /// seen and that had no consequences yet.
     pub fn is_quiet(&self) -> bool {
-        !self.commits.is_empty()
-            && self.effects.is_empty()
-            && self.acks.is_empty()
-            && self.posts.is_empty()
+        !self.commits.is_empty() && !self.is_awaited()
+    }
+
+    /// Whether something waits for it.
+    pub fn is_awaited(&self) -> bool {
+        !(self.effects.is_empty() && self.acks.is_empty() && self.posts.is_empty())
     }
 
     /// The newest commit in it.

@@ -14,7 +14,7 @@ use crate::inbox::Heard;
 const MOST: u32 = 16;
 
 /// So many attempts must be out to watch for one.
-const MANY: usize = 8;
+pub(crate) const MANY: usize = 8;
 
 /// After this many watches in vain it does not get rarer.
 const MOST_VAIN: u32 = 6;

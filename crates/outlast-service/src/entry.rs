@@ -22,6 +22,10 @@ pub(crate) struct Entry {
     pub(crate) mailbox: VecDeque<Letter>,
     /// Decided, not yet sealed into a commit: the slice under way belongs to it.
     pub(crate) decision: Decision,
+    /// When it was left open for more, although no slice is under way.
+    pub(crate) open_since: Option<Timestamp>,
+    /// Payloads of mail in it.
+    pub(crate) mail_bytes: usize,
     /// Answers that wait for that commit.
     pub(crate) acks: Vec<Ack>,
     /// What others said to it, applied and not yet sealed into a commit.
@@ -203,6 +207,8 @@ impl Entry {
             run: None,
             mailbox: VecDeque::new(),
             decision: Decision::default(),
+            open_since: None,
+            mail_bytes: 0,
             acks: Vec::new(),
             taken: Vec::new(),
             updates: BTreeMap::new(),

@@ -134,6 +134,7 @@ impl Service {
                     outlet: setup.outlet.clone(),
                     numbers: numbers.clone(),
                     snapshot_every: limits::SNAPSHOT_EVERY_COMMITS,
+                    gather_from: courtesy::MANY,
                 };
                 Cell::new(Shard::new(parts, std::mem::take(&mut open[index]), &boot))
             })

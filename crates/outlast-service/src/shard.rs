@@ -9,6 +9,7 @@
 //! being written. A commit that fails throws the whole shard back to what is on disk.
 
 mod attempt;
+mod gather;
 mod intake;
 mod late;
 mod missing;
@@ -30,7 +31,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use outlast_engine::Run;
+use outlast_engine::{Effect, Run};
 use outlast_model::id::{Incarnation, RunId, Seq, WorkflowId};
 use outlast_model::post::{Post, PostNo};
 use outlast_model::task::{RunNo, WorkflowTask};
@@ -108,6 +109,8 @@ pub struct Parts {
     pub numbers: Arc<Numbers>,
     /// Commits of a run from one snapshot to the next.
     pub snapshot_every: u64,
+    /// Attempts that must be out for what nobody waits for to wait for more of its kind.
+    pub gather_from: usize,
 }
 
 impl std::fmt::Debug for Parts {
@@ -153,6 +156,10 @@ pub struct Shard {
     /// Whether a slice gave a slot back since somebody looked.
     has_freed: bool,
     batch: Batch,
+    /// Runs whose decision is not sealed, since nobody waits for it.
+    open_decisions: Vec<RunNo>,
+    /// Attempts that got a slot and wait for no commit.
+    free_effects: Vec<Effect>,
     /// Room for records, of decisions that were sealed.
     rooms: Vec<Vec<Record>>,
     evictions: VecDeque<RunId>,
@@ -200,6 +207,8 @@ impl Shard {
             slots_again: None,
             has_freed: false,
             batch: Batch::default(),
+            open_decisions: Vec::new(),
+            free_effects: Vec::new(),
             rooms: Vec::new(),
             evictions: VecDeque::new(),
             closing: VecDeque::new(),
@@ -288,6 +297,7 @@ impl Shard {
 
     /// Everything decided so far, to be committed.
     pub fn take_batch(&mut self) -> Option<Batch> {
+        self.seal_open();
         if self.batch.is_empty() {
             return None;
         }
@@ -299,7 +309,12 @@ impl Shard {
 
     /// Whether what was decided so far is to be written, and nobody waits for it.
     pub fn is_quiet(&self) -> bool {
-        self.batch.is_quiet() && !self.is_waiting_for_disk()
+        let is_quiet = if self.open_decisions.is_empty() {
+            self.batch.is_quiet()
+        } else {
+            !self.batch.is_awaited() && !self.is_awaited()
+        };
+        is_quiet && !self.is_waiting_for_disk()
     }
 
     /// How often it started over.
@@ -309,7 +324,7 @@ impl Shard {
 
     /// Commits that wait to be handed over.
     pub fn batched(&self) -> usize {
-        self.batch.commits.len()
+        self.batch.commits.len() + self.open_decisions.len()
     }
 
     /// Whether somebody waits for a commit to become durable.

@@ -40,10 +40,11 @@ use crate::steps::Steps;
 use crate::trace;
 use crate::zombie::{Case, Undead};
 
-/// Attempts polled by one task of the runtime.
-const CHUNK: usize = 128;
+/// Attempts polled by one task of the runtime. Not many: their run takes in the first outcomes while
+/// the other attempts run, and outcomes that come in parts share a commit.
+const CHUNK: usize = 32;
 /// A chunk that took longer gives the rest to another task. Quick attempts are through by then: every
-/// part that comes back alone costs the run a slice, and mostly a commit.
+/// part that comes back alone costs the run a slice.
 const CHUNK_TIME: Duration = Duration::from_micros(400);
 
 /// One failure may pass; the second is told.

@@ -1,9 +1,9 @@
 //! Attempts and slots: an attempt that may start gets a slot in the commit that makes it
 //! possible, or waits for one.
 
-use outlast_engine::{Effect, Input, Run};
+use outlast_engine::{Input, Run};
 use outlast_model::task::{AttemptKind, Permit, RunNo, SlotKind};
-use outlast_model::{Priority, QueueName, Record, Seq, Timestamp};
+use outlast_model::{Priority, QueueName, Seq, Timestamp};
 
 use super::Shard;
 use crate::entry::Entry;
@@ -77,6 +77,10 @@ impl Shard {
                 self.fed(no, is_wanted.then_some((kind, seq)), now);
             }
         }
+        let free = std::mem::take(&mut self.free_effects);
+        if !free.is_empty() {
+            self.parts.outlet.release(free);
+        }
     }
 
     fn takes_slot(&mut self, queue: &QueueName, kind: AttemptKind, now: Timestamp) -> bool {
@@ -97,7 +101,8 @@ impl Shard {
         };
         entry.waiting_attempts = entry.waiting_attempts.saturating_sub(1);
         if let Some((kind, seq)) = slot {
-            let is_alone = entry.decision.records.is_empty() && entry.slice.is_none();
+            let is_open = entry.decision.records.is_empty() || entry.open_since.is_some();
+            let is_alone = is_open && entry.slice.is_none();
             self.hand_out_one(&mut entry, (kind, seq), now);
             if is_alone {
                 self.seal_hand_out(&mut entry, kind, seq, now);
@@ -138,7 +143,8 @@ impl Shard {
     }
 
     /// An attempt without a bound keeps its number after a crash, so handing it out needs no
-    /// commit of its own; a bounded one is recorded first.
+    /// commit of its own, and waits for none if what asks for it is on disk; a bounded one is
+    /// recorded first.
     fn seal_hand_out(&mut self, entry: &mut Entry, kind: AttemptKind, seq: Seq, now: Timestamp) {
         let is_bounded = entry
             .run
@@ -147,14 +153,20 @@ impl Shard {
         if is_bounded {
             return self.seal(entry, now);
         }
-        let records: Vec<Record> = std::mem::take(&mut entry.decision.records);
-        let effects: Vec<Effect> = std::mem::take(&mut entry.decision.effects);
         points::pass("attempt.lazy");
-        entry.lazy.extend(records);
-        let no = entry.row.no;
-        self.batch
-            .effects
-            .extend(effects.into_iter().map(|effect| (no, effect)));
+        if entry.open_since.is_none() {
+            // Else it goes with what was decided before it.
+            entry.lazy.append(&mut entry.decision.records);
+        }
+        let effects = std::mem::take(&mut entry.decision.effects);
+        if self.is_durable(entry.row.state.head) {
+            // A decision that was left open asks for nothing: what does is in a commit.
+            self.free_effects.extend(effects);
+        } else {
+            let no = entry.row.no;
+            let effects = effects.into_iter().map(|effect| (no, effect));
+            self.batch.effects.extend(effects);
+        }
         let wake = entry.run.as_ref().and_then(Run::wake);
         self.arm(entry, wake);
     }

@@ -152,6 +152,7 @@ impl Shard {
         refusal: &Refusal,
         pause_until: Option<Timestamp>,
     ) {
+        self.open_decisions.clear();
         let batch = std::mem::take(&mut self.batch);
         batch.refuse(&*self.parts.outlet, refusal);
         let mut old: Vec<(RunNo, Box<Entry>)> = self.runs.drain().collect();
@@ -195,6 +196,7 @@ impl Shard {
     /// The end of the process: whoever still waits for an answer hears that none will come.
     pub fn leave(&mut self) {
         self.batch = Batch::default();
+        self.open_decisions.clear();
         self.runs.clear();
         self.open_ids.clear();
         self.by_run_id.clear();

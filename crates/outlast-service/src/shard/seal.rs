@@ -23,6 +23,7 @@ impl Shard {
     /// Seals the entry's decision. Without records there is nothing to write; answers still wait
     /// for the commits before them.
     pub(super) fn seal(&mut self, entry: &mut Entry, now: Timestamp) {
+        (entry.open_since, entry.mail_bytes) = (None, 0);
         if entry.damage.is_some() {
             return self.drop_decision(entry);
         }

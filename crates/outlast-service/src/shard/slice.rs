@@ -239,6 +239,8 @@ impl Shard {
             Path::Query => return self.at_rest_again(entry, answer, is_back, now),
             Path::Fast | Path::Slow => {}
         }
+        let asks =
+            !matches!(&answer, TaskAnswer::Completed { commands, .. } if commands.is_empty());
         let is_closing = !keeps_instance && matches!(answer, TaskAnswer::Completed { .. });
         if is_closing {
             self.let_messages_in(entry, slice, now);
@@ -254,7 +256,11 @@ impl Shard {
         } else {
             self.hand_out_ready(entry, now);
         }
-        self.seal(entry, now);
+        if asks || slice.path != Path::Fast {
+            self.seal(entry, now);
+        } else {
+            self.gather(entry, now);
+        }
         self.go_on(entry, now);
     }
 

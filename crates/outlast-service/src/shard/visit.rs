@@ -24,7 +24,7 @@ pub(super) const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// Payloads of mail that go into one commit; the rest goes into the next. With the commands of
 /// the slice that sees them they must stay below the limit of a commit.
-const MAIL_BYTES: usize = limits::COMMIT_BYTES / 8;
+pub(super) const MAIL_BYTES: usize = limits::COMMIT_BYTES / 8;
 
 impl Shard {
     pub(super) fn visit(
@@ -62,6 +62,10 @@ impl Shard {
                 return None;
             }
             None => {}
+        }
+        if !entry.queries.is_empty() && entry.open_since.is_some() {
+            // Whoever asks is answered behind the commits of what it is told.
+            self.seal(entry, now);
         }
         if entry.run.is_none() && !self.bring_in(entry, now, store) {
             return None;
@@ -145,7 +149,7 @@ impl Shard {
     /// Applies the mailbox, and the clock, in that order. What is over the limit of stimuli that
     /// are not yet on disk waits, and so does whoever sent it.
     pub(super) fn apply_mail(&mut self, entry: &mut Entry, now: Timestamp) {
-        let mut room = MAIL_BYTES;
+        let mut room = MAIL_BYTES.saturating_sub(entry.mail_bytes);
         if self.is_durable(entry.row.state.head) && entry.decision.records.is_empty() {
             entry.uncommitted = 0;
             entry.held_until = None;
@@ -157,7 +161,9 @@ impl Shard {
             && left > 0
             && let Some(letter) = entry.mailbox.pop_front()
         {
-            room = room.saturating_sub(weight(&letter.input));
+            let weight = weight(&letter.input);
+            room = room.saturating_sub(weight);
+            entry.mail_bytes += weight;
             left -= 1;
             entry.uncommitted += 1;
             if let Err(reason) = self.apply_letter(entry, letter, is_fast, now) {

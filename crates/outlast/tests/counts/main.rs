@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-/// Transactions of one run from its start to its result.
+/// Commits of one run from its start to its result.
 async fn cost(settings: Settings, width: u64) -> u64 {
     let place = Place::with(|store| Counting::on_slow_disk(store, Duration::from_millis(20)));
     let app = place.app(settings).await;
@@ -79,7 +79,7 @@ async fn cost(settings: Settings, width: u64) -> u64 {
         run.result().await.expect("it ends"),
         width * (width + 1) / 2
     );
-    let cost = place.store.groups();
+    let cost = place.store.commits();
     sound(&run, fan).await;
     app.shutdown().await;
     cost

@@ -104,6 +104,7 @@ impl Bench {
             outlet: ramp.clone(),
             numbers: Arc::new(Numbers::after(&boot)),
             snapshot_every: 7,
+            gather_from: 1,
         };
         Self {
             path,

@@ -29,6 +29,7 @@ pub(crate) const SHAPE: Shape = Shape {
     activity_slots: 4,
     step_slots: 4,
     snapshot_every: 256,
+    gather_from: 8,
     has_flow: true,
     has_rare: true,
 };

@@ -245,6 +245,7 @@ fn the_end_of_a_chain_is_found_behind_a_newer_run_of_its_id() {
 fn snapshots_of_a_run_that_remembers_much_stay_within_what_it_writes() {
     let mut story = Story::new(Shape {
         snapshot_every: 1,
+        gather_from: 8,
         ..SHAPE
     });
     story.start("w", vec![Node::Recv(true)]);

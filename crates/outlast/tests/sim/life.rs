@@ -16,6 +16,7 @@ use outlast_service::store::{Commit, CommitError, CommitNo, Expect, Store};
 use outlast_worker::slices::Done;
 
 use super::driver::Simulation;
+use super::ledger::kind_of;
 use super::process::{Process, Shape, Stuck, incarnation};
 use super::program::PANIC;
 
@@ -284,6 +285,9 @@ impl Simulation {
         if group.iter().any(|commit| commit.snapshot.is_some()) {
             self.desk.hit("commit.snapshot");
         }
+        if group.iter().any(has_several_tasks) {
+            self.desk.hit("commit.gathered");
+        }
         for commit in group.iter().filter(|c| c.expect == Expect::New) {
             let rows = self.disk.runs_of(&commit.row.workflow_id);
             let open = rows.iter().filter(|row| row.state.status.is_open());
@@ -381,6 +385,16 @@ impl Simulation {
             self.desk.lock().is_store_failing = false;
         }
     }
+}
+
+/// Whether outcomes that came in parts went into one commit.
+fn has_several_tasks(commit: &Commit) -> bool {
+    let records = outlast_model::record::decode(&commit.blob).unwrap_or_default();
+    let kinds = records.iter().filter_map(kind_of);
+    kinds
+        .filter(|kind| **kind == EventKind::TaskCompleted)
+        .count()
+        > 1
 }
 
 /// Ends and beginnings.

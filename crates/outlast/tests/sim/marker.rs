@@ -29,6 +29,7 @@ pub const ALL: &[&str] = &[
     "child.timed-out",
     "clock.back",
     "clock.forward",
+    "commit.gathered",
     "commit.group",
     "commit.in-flight-two",
     "commit.snapshot",

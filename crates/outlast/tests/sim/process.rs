@@ -36,6 +36,7 @@ pub struct Shape {
     pub activity_slots: u64,
     pub step_slots: u64,
     pub snapshot_every: u64,
+    pub gather_from: usize,
     /// Whether the workflow, and the rare activity, are registered.
     pub has_flow: bool,
     pub has_rare: bool,
@@ -49,6 +50,7 @@ impl Shape {
             activity_slots: rng.range(1, 4),
             step_slots: rng.range(1, 4),
             snapshot_every: rng.pick(&[1, 2, 3, 5, 256]),
+            gather_from: rng.pick(&[0, 1, 2, 8]),
             has_flow: true,
             has_rare: true,
         }
@@ -113,6 +115,7 @@ impl Process {
             outlet: ramp.clone(),
             numbers: Arc::new(Numbers::after(&boot)),
             snapshot_every: shape.snapshot_every,
+            gather_from: shape.gather_from,
         };
         let mut ways = Ways::default();
         ways.read_back(&boot.posts, 0);
