@@ -62,10 +62,11 @@ impl Shard {
             let Some(mut entry) = self.runs.remove(&no) else {
                 continue;
             };
-            if entry.slice.is_some() {
-                self.open_decisions.push(no);
-            } else if let Some(since) = entry.open_since {
-                self.seal(&mut entry, since);
+            match entry.open_since {
+                Some(_) if entry.slice.is_some() => self.open_decisions.push(no),
+                Some(since) => self.seal(&mut entry, since),
+                // It was sealed meanwhile.
+                None => {}
             }
             self.put_back(entry);
         }
