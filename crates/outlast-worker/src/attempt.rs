@@ -81,10 +81,14 @@ impl AttemptCtx {
         };
         let around = &link.around;
         if let Some(wait) = link.heartbeats.beat(&*around.port, details) {
-            let me = self.clone();
+            // Weak: an attempt that is over has said all it had to say, and its worker must not
+            // outlive it by the length of a pause.
+            let me = Arc::downgrade(&self.inner);
             drop(around.dispatcher.runtime.spawn(async move {
                 tokio::time::sleep(wait).await;
-                me.flush();
+                if let Some(inner) = me.upgrade() {
+                    Self { inner }.flush();
+                }
             }));
         }
     }

@@ -20,10 +20,18 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A thread that is on its way out is gone by then, however busy the machine; one that waits for a
+/// pause of somebody's code, which are 30 s and more, is not.
+const PATIENCE: u32 = 15_000;
+
 /// Returns when none of our threads is left: one that has said its last word may still be on its
 /// way out. Not asked for without a pause: it takes a file for each thread, from those who stop.
 fn deserted() {
-    while !support::threads().is_empty() {
+    for _ in 0..PATIENCE {
+        if support::threads().is_empty() {
+            return;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
+    panic!("threads are left: {:?}", support::threads());
 }

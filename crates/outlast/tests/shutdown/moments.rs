@@ -9,11 +9,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::future::Either;
 use outlast::model::RetryPolicy;
 use outlast::prelude::*;
 use outlast::{App, CallError, Outlast, Settings};
 use std::path::Path;
 use std::time::Duration;
+use tokio::sync::Notify;
 
 use crate::rng::Rng;
 use crate::{alone, deserted};
@@ -35,9 +37,18 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Things that happened, ever: an end comes after so many of them.
 static HAPPENED: AtomicUsize = AtomicUsize::new(0);
+static BELL: Notify = Notify::const_new();
 
 fn happens() {
     HAPPENED.fetch_add(1, Ordering::SeqCst);
+    BELL.notify_one();
+}
+
+/// Returns when so much has happened, ever.
+async fn comes(moment: usize) {
+    while HAPPENED.load(Ordering::SeqCst) < moment {
+        BELL.notified().await;
+    }
 }
 
 /// Counts itself while it lives.
@@ -185,10 +196,13 @@ fn live(path: &Path, rng: &mut Rng, first: u64, started: &mut Vec<u64>, sent: &m
         let client = app.clone();
         {
             let mut work = Box::pin(work(&client, first, started, sent));
-            let mut rest = moments_later;
+            let moment = std::pin::pin!(comes(moment));
+            let mut rest = match futures::future::select(&mut work, moment).await {
+                Either::Left(((), _)) => 0,
+                Either::Right(((), _)) => moments_later,
+            };
             while rest > 0 && futures::poll!(&mut work).is_pending() {
-                let has_come = HAPPENED.load(Ordering::SeqCst) >= moment;
-                rest -= u64::from(has_come);
+                rest -= 1;
                 tokio::task::yield_now().await;
             }
         }
