@@ -1,10 +1,13 @@
 //! The way out: what the service needs of whoever runs user code.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use outlast_engine::Effect;
 use outlast_model::task::{Permit, SlotKind};
 use outlast_model::{ActivityType, QueueName, WorkflowType};
+
+use crate::store::CommitError;
 
 /// Whoever runs user code. Lends its free slots to the service, so that handing out an attempt
 /// can be recorded in the very commit that makes it possible.
@@ -22,6 +25,13 @@ pub trait Outlet: Send + Sync {
     /// Something waits for code that nobody here has. Told again and again, as often as it is
     /// looked for.
     fn lacks(&self, _lack: &Lack) {}
+
+    /// The store does not take what is decided, and is tried again after this time. Told once,
+    /// until it is back.
+    fn store_away(&self, _error: &CommitError, _retry_in: Duration) {}
+
+    /// The store takes what is decided again, after so long.
+    fn store_back(&self, _away: Duration) {}
 }
 
 /// Code that nobody here has.

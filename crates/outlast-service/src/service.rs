@@ -6,6 +6,7 @@
 
 mod commit;
 mod frontend;
+mod trouble;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -101,8 +102,8 @@ pub struct Service {
     groups: AtomicU64,
     commits: AtomicU64,
     meter: CommitMeter,
-    /// The store failed and is being opened anew.
-    is_store_away: AtomicBool,
+    /// Whether the store takes what is decided.
+    trouble: trouble::Trouble,
 }
 
 impl std::fmt::Debug for Service {
@@ -152,7 +153,7 @@ impl Service {
             groups: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             meter: CommitMeter::default(),
-            is_store_away: AtomicBool::new(false),
+            trouble: trouble::Trouble::default(),
         });
         service.start_writer();
         service.deliver(std::mem::take(&mut boot.posts), 0);
@@ -226,8 +227,10 @@ impl Service {
             let has_freed = seat.shard.has_freed_slots();
             let lull = seat.shard.lull();
             let is_waiting = seat.shard.is_waiting_for_disk();
+            let is_pausing = seat.shard.is_pausing();
             drop(seat);
             self.offer_slots(has_freed);
+            self.shard_sleeps(shard, !is_waiting && !is_pausing);
             if is_waiting && !cell.wants_notice.swap(true, Ordering::AcqRel) {
                 // Look once more: what we wait for may have happened before we said so.
                 continue;
@@ -370,11 +373,6 @@ impl Service {
     /// The time, as its runs see it.
     pub fn now(&self) -> outlast_model::Timestamp {
         self.clock.now()
-    }
-
-    /// Whether the store failed and has not been opened anew yet.
-    pub fn is_store_away(&self) -> bool {
-        self.is_store_away.load(Ordering::Relaxed)
     }
 
     /// Makes every engine thread look: a virtual clock was moved.

@@ -428,6 +428,11 @@ impl Shard {
         }
     }
 
+    /// Whether it waits before it tries the store again.
+    pub fn is_pausing(&self) -> bool {
+        self.pause_until.is_some()
+    }
+
     fn is_paused(&mut self, now: Timestamp) -> bool {
         match self.pause_until {
             Some(until) if now < until => true,

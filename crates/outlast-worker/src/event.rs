@@ -350,6 +350,19 @@ pub enum WorkerEvent {
         /// For how long it did not.
         away: Duration,
     },
+    /// The store does not take what is decided: its disk is full, or it failed. Said once, until it
+    /// is back.
+    StoreAway {
+        /// What it said.
+        error: String,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+    /// The store takes what is decided again.
+    StoreBack {
+        /// For how long it did not.
+        away: Duration,
+    },
     /// An answer found no taker; the backend hands the work out again.
     AnswerDropped {
         /// Of which queue.
@@ -404,7 +417,8 @@ impl WorkerEvent {
             | Self::Stopping { .. }
             | Self::ThreadReturned(_)
             | Self::ZombieEnded { .. }
-            | Self::BackendBack { .. } => Severity::Info,
+            | Self::BackendBack { .. }
+            | Self::StoreBack { .. } => Severity::Info,
             Self::Stopped { left_behind } if left_behind.is_empty() => Severity::Info,
             Self::Stopped { .. }
             | Self::QueueRecycled { .. }
@@ -424,7 +438,8 @@ impl WorkerEvent {
             | Self::StuckGivenUp(_)
             | Self::ZombieGivenUp { .. }
             | Self::ZombieLimit { .. }
-            | Self::RunBlocked { .. } => Severity::Error,
+            | Self::RunBlocked { .. }
+            | Self::StoreAway { .. } => Severity::Error,
         }
     }
 
@@ -470,6 +485,8 @@ impl WorkerEvent {
             Self::BackendBack { .. } => ("OL-5502", "backend-back"),
             Self::AnswerDropped { .. } => ("OL-5503", "answer-dropped"),
             Self::PartRestarted { .. } => ("OL-5504", "part-restarted"),
+            Self::StoreAway { .. } => ("OL-5505", "store-away"),
+            Self::StoreBack { .. } => ("OL-5506", "store-back"),
             Self::Missed { .. } => ("OL-5601", "missed"),
         }
     }
@@ -509,6 +526,8 @@ impl WorkerEvent {
             | Self::SlotsExhausted { .. }
             | Self::BackendUnavailable { .. }
             | Self::BackendBack { .. }
+            | Self::StoreAway { .. }
+            | Self::StoreBack { .. }
             | Self::AnswerDropped { .. }
             | Self::PartRestarted { .. }
             | Self::Missed { .. } => None,

@@ -3,8 +3,8 @@
 //!
 //! New -starting-> Starting -started-> Running -stopping-> Stopping(phase) -stopped-> Stopped
 //!
-//! Beside the phase it holds what is wrong now: backends that do not answer, runs that are stuck,
-//! zombies.
+//! Beside the phase it holds what is wrong now: backends that do not answer, a store that takes
+//! nothing, runs that are stuck, zombies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +40,8 @@ pub struct Standing {
     pub queues: BTreeSet<QueueName>,
     /// Backends that do not answer, and what they said.
     pub away: BTreeMap<String, String>,
+    /// What the store said that takes nothing at the moment.
+    pub store: Option<String>,
     /// Runs whose code was given up and has not come back.
     pub stuck: BTreeMap<RunId, Stuck>,
     /// Too many zombies: it goes down.
@@ -82,6 +84,10 @@ impl Standing {
                 said.as_ref() != Some(error)
             }
             WorkerEvent::BackendBack { backend, .. } => self.away.remove(backend).is_some(),
+            WorkerEvent::StoreAway { error, .. } => {
+                self.store.replace(error.clone()).as_ref() != Some(error)
+            }
+            WorkerEvent::StoreBack { .. } => self.store.take().is_some(),
             WorkerEvent::StuckGivenUp(stuck) => {
                 self.stuck.insert(stuck.run.run_id, stuck.clone());
                 true
@@ -192,6 +198,7 @@ mod tests {
             heard(&event);
         }
         assert!(standing.away.is_empty() && standing.stuck.is_empty());
+        assert_eq!(standing.store, None);
         assert!(standing.queues.is_empty());
         assert_eq!(standing.zombies().len(), 0);
     }

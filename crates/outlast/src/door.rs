@@ -1,14 +1,17 @@
-//! The service's way to the worker: slots, effects, and word of code that nobody has.
+//! The service's way to the worker: slots, effects, and word of code that nobody has
+//! and of a store that takes nothing.
 //!
 //! Weak: the worker holds the service, and nothing would ever be freed.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use outlast_engine::Effect;
 use outlast_model::QueueName;
 use outlast_model::task::{Permit, SlotKind};
 use outlast_service::outlet::{Lack, Outlet};
+use outlast_service::store::CommitError;
 use outlast_worker::{Dispatch, Worker, WorkerEvent};
 
 /// The service's way to the worker.
@@ -25,6 +28,15 @@ impl Door {
             worker: Arc::downgrade(worker),
             runtime,
             told: Mutex::default(),
+        }
+    }
+}
+
+impl Door {
+    /// On the calling thread, which holds no shard: what comes first is heard first.
+    fn emit(&self, event: WorkerEvent) {
+        if let Some(worker) = self.worker.upgrade() {
+            worker.bus().emit(event);
         }
     }
 }
@@ -51,6 +63,15 @@ impl Outlet for Door {
         if let Some(worker) = self.worker.upgrade() {
             worker.dispatch(work.collect());
         }
+    }
+
+    fn store_away(&self, error: &CommitError, retry_in: Duration) {
+        let error = error.to_string();
+        self.emit(WorkerEvent::StoreAway { error, retry_in });
+    }
+
+    fn store_back(&self, away: Duration) {
+        self.emit(WorkerEvent::StoreBack { away });
     }
 
     fn lacks(&self, lack: &Lack) {

@@ -102,12 +102,6 @@ impl Running {
         self.workers().for_each(|worker| worker.hurry(pace));
     }
 
-    /// Whether runs live here and their store does not answer.
-    pub(crate) fn is_store_away(&self) -> bool {
-        let service = self.service.as_ref();
-        service.is_some_and(|service| service.is_store_away())
-    }
-
     /// Stops the worker in phases, makes durable what is decided, closes the store. The first
     /// caller does it, all wait for it. Returns what was left behind.
     pub(crate) fn stop(&self, pace: Pace) -> &[String] {

@@ -29,8 +29,11 @@ pub enum HealthReason {
         /// Which.
         shard: usize,
     },
-    /// The store failed and is being opened anew.
-    StoreAway,
+    /// The store takes nothing: its disk is full, or it failed and is being opened anew.
+    StoreAway {
+        /// What it said.
+        error: String,
+    },
     /// A backend does not answer.
     BackendAway {
         /// Which.
@@ -57,7 +60,7 @@ impl HealthReason {
                 "restart the process, and move what blocks workflow code to activities; \
                  raise worker.spare_threads"
             }
-            Self::StoreAway => "look at the disk of the database file; it is tried again",
+            Self::StoreAway { .. } => "look at the disk of the database file; it is tried again",
             Self::BackendAway { .. } => "look at the server and the way to it; it is tried again",
             Self::NoQueue => "register a workflow or an activity",
             Self::ZombieLimit { .. } => {
@@ -72,7 +75,7 @@ impl HealthReason {
             Self::ShardSilent { .. } | Self::ZombieLimit { .. } => true,
             Self::NotStarted
             | Self::Stopping
-            | Self::StoreAway
+            | Self::StoreAway { .. }
             | Self::BackendAway { .. }
             | Self::NoQueue => false,
         }
@@ -90,7 +93,7 @@ impl fmt::Display for HealthReason {
                     "no thread drives shard {shard}: all are inside user code"
                 )
             }
-            Self::StoreAway => f.write_str("the store failed and is being opened anew"),
+            Self::StoreAway { error } => write!(f, "the store takes nothing: {error}"),
             Self::BackendAway { backend, error } => write!(f, "{backend} does not answer: {error}"),
             Self::NoQueue => f.write_str("it serves no queue"),
             Self::ZombieLimit { zombies } => {
@@ -121,8 +124,8 @@ impl Health {
         }
     }
 
-    /// From how its worker stands, and whether its store answers.
-    fn judge(state: &WorkerState, limit: std::time::Duration, is_store_away: bool) -> Self {
+    /// From how its worker stands.
+    fn judge(state: &WorkerState, limit: std::time::Duration) -> Self {
         let standing = &state.standing;
         let mut reasons = Vec::new();
         match standing.life {
@@ -133,8 +136,8 @@ impl Health {
         }
         let silent = state.silent_shards(limit).into_iter();
         reasons.extend(silent.map(|shard| HealthReason::ShardSilent { shard }));
-        if is_store_away {
-            reasons.push(HealthReason::StoreAway);
+        if let Some(error) = standing.store.clone() {
+            reasons.push(HealthReason::StoreAway { error });
         }
         for (backend, error) in &standing.away {
             let (backend, error) = (backend.clone(), error.clone());
@@ -177,10 +180,8 @@ impl App {
         let Some(running) = self.running() else {
             return why::reasons(run, &Around::Elsewhere, SystemClock.now(), "");
         };
-        let around = Around::Here {
-            worker: &running.state(),
-            is_store_away: running.is_store_away(),
-        };
+        let worker = running.state();
+        let around = Around::Here { worker: &worker };
         let service = running.service.as_ref();
         let now = service.map_or_else(|| SystemClock.now(), |service| service.now());
         why::reasons(run, &around, now, "")
@@ -193,7 +194,7 @@ impl App {
         };
         let limit = running.worker.settings().deadlock_timeout;
         let limit = limit.max(Settings::default().deadlock_warning);
-        Health::judge(&running.state(), limit, running.is_store_away())
+        Health::judge(&running.state(), limit)
     }
 }
 

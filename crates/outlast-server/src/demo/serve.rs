@@ -75,7 +75,11 @@ fn quiet(_: &str) {}
 
 /// Whether there is anybody who keeps the orders is worth a line.
 fn tell_backend(event: &WorkerEvent) {
-    if let WorkerEvent::BackendUnavailable { .. } | WorkerEvent::BackendBack { .. } = event {
+    if let WorkerEvent::BackendUnavailable { .. }
+    | WorkerEvent::BackendBack { .. }
+    | WorkerEvent::StoreAway { .. }
+    | WorkerEvent::StoreBack { .. } = event
+    {
         out::line(&event.to_string());
     }
 }

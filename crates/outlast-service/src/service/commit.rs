@@ -15,7 +15,7 @@ use crate::sync::{Builder, MutexGuard};
 use crate::writer::{LEADER_LIMIT, Parcel};
 
 /// How long nothing is tried after the disk was full, and between tries to reopen the store.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
     /// A batch leaves the shard: committed right here if the store is idle, else by the writer.
@@ -82,6 +82,7 @@ impl Service {
                 let spent = self.clock.now().since(begun);
                 self.meter.commit_time.record_time(spent);
                 self.count(&group);
+                self.store_wrote();
                 self.release(parcels, &lasts);
             }
             Err(CommitError::Conflict { .. }) => self.one_by_one(parcels, group, &lasts),
@@ -217,10 +218,10 @@ impl Service {
             CommitError::Failed { .. } | CommitError::Conflict { .. } => None,
         };
         self.meter.failed(error);
-        self.is_store_away.store(true, Ordering::Relaxed);
+        self.store_failed(error);
         let Some(boot) = self.reopen() else { return };
         self.start_over(&boot, &refusal, pause);
-        self.is_store_away.store(false, Ordering::Relaxed);
+        self.store_reopened(error);
     }
 
     fn reopen(&self) -> Option<Boot> {

@@ -251,8 +251,8 @@ fn finish(conn: Connection, index: &[Batch], forgotten: &[PostNo]) -> rusqlite::
 }
 
 fn limit(conn: &Connection, max_bytes: Option<u64>) -> rusqlite::Result<()> {
-    // SQLite's own limit, the largest number of pages a file can have.
-    let pages = max_bytes.map_or(4_294_967_294, |bytes| bytes / PAGE_BYTES);
+    // SQLite's own limit, the largest number of pages a file can have; 0 would change nothing.
+    let pages = max_bytes.map_or(4_294_967_294, |bytes| (bytes / PAGE_BYTES).max(1));
     conn.query_row(&format!("PRAGMA max_page_count = {pages}"), (), |_| Ok(()))
 }
 

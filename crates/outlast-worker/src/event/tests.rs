@@ -113,7 +113,7 @@ fn queues(queue: &QueueName) -> [WorkerEvent; 3] {
     ]
 }
 
-fn backends() -> [WorkerEvent; 5] {
+fn backends() -> [WorkerEvent; 7] {
     let backend = || "temporal://127.0.0.1:7233/default".to_owned();
     [
         WorkerEvent::BackendUnavailable {
@@ -124,6 +124,13 @@ fn backends() -> [WorkerEvent; 5] {
         WorkerEvent::BackendBack {
             backend: backend(),
             away: Duration::from_secs(61),
+        },
+        WorkerEvent::StoreAway {
+            error: "the disk or the database file is full".into(),
+            retry_in: Duration::from_secs(1),
+        },
+        WorkerEvent::StoreBack {
+            away: Duration::from_secs(12),
         },
         WorkerEvent::AnswerDropped {
             queue: "default".into(),

@@ -37,6 +37,10 @@ impl WorkerEvent {
                 "its retry policy says whether it is tried again, and .retry(..) sets it"
             }
             Self::SlotsExhausted { .. } => "work waits: add slots or workers",
+            Self::StoreAway { .. } => {
+                "look at the disk of the database file: nothing acknowledged is lost, and work goes \
+                 on by itself"
+            }
             Self::Missed { .. } => "let this subscriber do less per event",
             Self::Starting
             | Self::Started { .. }
@@ -54,6 +58,7 @@ impl WorkerEvent {
             | Self::Evicted { .. }
             | Self::BackendUnavailable { .. }
             | Self::BackendBack { .. }
+            | Self::StoreBack { .. }
             | Self::AnswerDropped { .. }
             | Self::PartRestarted { .. } => return None,
         })
@@ -127,6 +132,13 @@ impl WorkerEvent {
             }
             Self::BackendBack { backend, away } => {
                 format!("{backend} answers again after {}", seconds(*away))
+            }
+            Self::StoreAway { error, retry_in } => {
+                let wait = seconds(*retry_in);
+                format!("the store takes nothing: {error}; tried again in {wait}")
+            }
+            Self::StoreBack { away } => {
+                format!("the store is back after {}", seconds(*away))
             }
             Self::AnswerDropped { queue, text } | Self::PartRestarted { queue, text } => {
                 format!("queue {queue}: {text}")

@@ -47,19 +47,19 @@ fn running() -> Vec<WorkerEvent> {
 
 fn after(more: WorkerEvent) -> Health {
     let events: Vec<WorkerEvent> = running().into_iter().chain([more]).collect();
-    Health::judge(&state(&events, vec![thread(None, false)]), LIMIT, false)
+    Health::judge(&state(&events, vec![thread(None, false)]), LIMIT)
 }
 
 #[test]
 fn a_worker_that_runs_is_live_and_ready() {
-    let health = Health::judge(&state(&running(), vec![thread(None, false)]), LIMIT, false);
+    let health = Health::judge(&state(&running(), vec![thread(None, false)]), LIMIT);
     assert_eq!(health, Health::of(Vec::new()));
     assert!(health.live && health.ready);
 }
 
 #[test]
 fn a_worker_that_starts_or_stops_is_live_and_not_ready() {
-    let fresh = Health::judge(&state(&[], Vec::new()), LIMIT, false);
+    let fresh = Health::judge(&state(&[], Vec::new()), LIMIT);
     assert_eq!(fresh.reasons, [HealthReason::NotStarted]);
     let phase = StopPhase::Finishing;
     let stopping = after(WorkerEvent::Stopping { phase, attempts: 1 });
@@ -77,19 +77,24 @@ fn a_store_or_a_backend_that_is_away_needs_no_restart() {
     let told: Vec<String> = away.reasons.iter().map(ToString::to_string).collect();
     assert!(away.live && !away.ready, "{told:?}");
     assert!(told[0].starts_with("the cluster does not answer: refused; "));
-    let store = Health::judge(&state(&running(), vec![thread(None, false)]), LIMIT, true);
-    assert_eq!(store.reasons, [HealthReason::StoreAway]);
+    let error = "the disk is full".to_owned();
+    let retry_in = LIMIT;
+    let store = after(WorkerEvent::StoreAway {
+        error: error.clone(),
+        retry_in,
+    });
+    assert_eq!(store.reasons, [HealthReason::StoreAway { error }]);
     assert!(store.live && !store.ready);
 }
 
 #[test]
 fn a_shard_without_a_thread_that_answers_is_not_live() {
     let stuck = thread(Some(LIMIT), true);
-    let alone = Health::judge(&state(&running(), vec![stuck.clone()]), LIMIT, false);
+    let alone = Health::judge(&state(&running(), vec![stuck.clone()]), LIMIT);
     assert_eq!(alone.reasons, [HealthReason::ShardSilent { shard: 0 }]);
     assert!(!alone.live);
     let taken_over = vec![stuck, thread(None, false)];
-    let health = Health::judge(&state(&running(), taken_over), LIMIT, false);
+    let health = Health::judge(&state(&running(), taken_over), LIMIT);
     assert!(health.live && health.ready, "{health:?}");
 }
 

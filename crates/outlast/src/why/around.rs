@@ -21,8 +21,6 @@ pub enum Around<'a> {
     Here {
         /// How its worker stands.
         worker: &'a WorkerState,
-        /// Whether its store failed and is being opened anew.
-        is_store_away: bool,
     },
 }
 
@@ -35,13 +33,10 @@ impl Around<'_> {
                 vec![(Reason::NoWorker, nobody(*last))]
             }
             Self::Nobody { .. } | Self::Elsewhere => Vec::new(),
-            Self::Here {
-                worker,
-                is_store_away,
-            } => {
+            Self::Here { worker } => {
                 let mut reasons = zombies(run, worker);
                 if is_due {
-                    reasons.extend(not_taken(run, worker, *is_store_away));
+                    reasons.extend(not_taken(run, worker));
                     reasons.extend(no_slot(run, worker, now));
                 }
                 reasons.sort_by_key(|(reason, _)| *reason as u8);
@@ -92,11 +87,7 @@ fn wants_worker(waiting: &Waiting, now: Timestamp) -> bool {
     }
 }
 
-fn not_taken(
-    run: &Description,
-    worker: &WorkerState,
-    is_store_away: bool,
-) -> Vec<(Reason, String)> {
+fn not_taken(run: &Description, worker: &WorkerState) -> Vec<(Reason, String)> {
     let mut reasons = Vec::new();
     let (standing, queue) = (&worker.standing, &run.summary.queue);
     match standing.life {
@@ -112,9 +103,9 @@ fn not_taken(
         }
         Life::Running => {}
     }
-    if is_store_away {
-        let text = "the store failed and is being opened anew";
-        reasons.push((Reason::BackendAway, text.into()));
+    if let Some(error) = &standing.store {
+        let text = format!("the store takes nothing: {error}");
+        reasons.push((Reason::BackendAway, text));
     }
     for (backend, error) in &standing.away {
         let text = format!("{backend} does not answer: {error}");

@@ -203,11 +203,8 @@ fn worker(events: Vec<WorkerEvent>, used: usize) -> WorkerState {
     }
 }
 
-fn seen_from(worker: &WorkerState, is_store_away: bool) -> Vec<Reason> {
-    let around = Around::Here {
-        worker,
-        is_store_away,
-    };
+fn seen_from(worker: &WorkerState) -> Vec<Reason> {
+    let around = Around::Here { worker };
     let run = description(vec![pending(Timestamp(1))], None);
     let answers = reasons(&run, &around, NOW, "");
     answers.into_iter().map(|answer| answer.reason).collect()
@@ -216,7 +213,7 @@ fn seen_from(worker: &WorkerState, is_store_away: bool) -> Vec<Reason> {
 #[test]
 fn a_worker_that_is_well_is_no_reason() {
     let well = worker(Vec::new(), 1);
-    assert_eq!(seen_from(&well, false), [Reason::ActivityPending]);
+    assert_eq!(seen_from(&well), [Reason::ActivityPending]);
 }
 
 #[test]
@@ -248,15 +245,20 @@ fn whoever_should_run_it_and_does_not_is_the_reason() {
             }],
             Reason::BackendAway,
         ),
+        (
+            vec![WorkerEvent::StoreAway {
+                error: "the disk is full".into(),
+                retry_in: spent,
+            }],
+            Reason::BackendAway,
+        ),
     ];
     for (events, reason) in cases {
-        let seen = seen_from(&worker(events, 1), false);
+        let seen = seen_from(&worker(events, 1));
         assert_eq!(seen, [reason, Reason::ActivityPending]);
     }
-    let full = seen_from(&worker(Vec::new(), 2), false);
+    let full = seen_from(&worker(Vec::new(), 2));
     assert_eq!(full, [Reason::SlotsBusy, Reason::ActivityPending]);
-    let store = seen_from(&worker(Vec::new(), 1), true);
-    assert_eq!(store, [Reason::BackendAway, Reason::ActivityPending]);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outlast::prelude::*;
-use outlast::{App, OpenError, Outlast, Status};
+use outlast::{App, Events, OpenError, Outlast, Severity, Status};
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
+use tokio::sync::Semaphore;
 
 use crate::support::{code, drive, until};
 
@@ -178,6 +179,50 @@ fn a_broken_first_page_is_refused() {
     });
 }
 
+/// The code of the next event that tells of the store.
+async fn next_of_store(events: &mut Events) -> &'static str {
+    loop {
+        let event = events.next().await.expect("the worker is there");
+        if event.name().starts_with("store-") {
+            return event.code();
+        }
+    }
+}
+
+/// Opened when the disk is full.
+static GATE: Semaphore = Semaphore::const_new(0);
+
+#[activity]
+async fn fetch(bytes: usize) -> Result<String> {
+    drop(GATE.acquire().await?);
+    Ok("x".repeat(bytes))
+}
+
+#[workflow]
+async fn fetches(ctx: Ctx, bytes: usize) -> Result<usize> {
+    Ok(ctx.run(fetch, bytes).await?.len())
+}
+
+#[test]
+fn a_disk_that_is_full_while_nobody_asks_for_anything_is_told() {
+    drive(async {
+        let (_directory, path) = place();
+        let store = Arc::new(SqliteStore::open(&path).expect("it opens"));
+        let env = TestEnv::on(store.clone()).activity(fetch).workflow(fetches);
+        let app = env.real_time().report(|_| ()).start().await;
+        let mut events = app.events(Severity::Info);
+        let run = app.start(fetches, 1_000_000).await.expect("it starts");
+        store.set_max_bytes(Some(1)).expect("it is taken");
+        GATE.add_permits(1);
+        assert_eq!(next_of_store(&mut events).await, "OL-5505");
+        store.set_max_bytes(None).expect("it is taken");
+        assert_eq!(next_of_store(&mut events).await, "OL-5506");
+        assert_eq!(run.result().await.expect("it goes on"), 1_000_000);
+        assert!(app.health().ready, "{:?}", app.health());
+        app.shutdown().await;
+    });
+}
+
 #[test]
 fn a_full_disk_refuses_what_does_not_fit_and_goes_on_when_there_is_room() {
     drive(async {
@@ -189,6 +234,7 @@ fn a_full_disk_refuses_what_does_not_fit_and_goes_on_when_there_is_room() {
         let store = Arc::new(SqliteStore::open_with(&path, &options).expect("it opens"));
         let env = TestEnv::on(store.clone()).activity(add).workflow(waits);
         let app = env.real_time().report(|_| ()).start().await;
+        let mut events = app.events(Severity::Info);
         let mut kept = Vec::new();
         let large = "x".repeat(300_000);
         let refusal = loop {
@@ -201,6 +247,10 @@ fn a_full_disk_refuses_what_does_not_fit_and_goes_on_when_there_is_room() {
         };
         assert_eq!(refusal.refusal().map(|r| r.code()), Some("OL-2001"));
         assert!(kept.len() > 3, "{} runs", kept.len());
+        assert_eq!(next_of_store(&mut events).await, "OL-5505");
+        // Nobody waits for anything to be written: it can be asked again, room or not.
+        assert_eq!(next_of_store(&mut events).await, "OL-5506");
+        assert!(app.health().ready, "{:?}", app.health());
         store.set_max_bytes(None).expect("it is taken");
         let next = loop {
             match app.start(waits, &large).id("next").await {

@@ -191,11 +191,9 @@ async fn away(app: &App) -> Case {
     let run = app.start(one, "fails").await.expect("it starts");
     let is_due = |waiting: &Waiting| matches!(waiting, Waiting::ActivityPending { .. });
     let found = until(&run, |d| d.waiting.iter().any(is_due)).await;
-    let worker = app.worker_state().expect("there is a worker");
-    let around = Around::Here {
-        worker: &worker,
-        is_store_away: true,
-    };
+    let mut worker = app.worker_state().expect("there is a worker");
+    worker.standing.store = Some("the disk is full".into());
+    let around = Around::Here { worker: &worker };
     let Some(Waiting::ActivityPending { due, .. }) = found.waiting.first() else {
         panic!("{found:?}");
     };
