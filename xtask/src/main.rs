@@ -13,6 +13,7 @@
 )]
 
 mod compare;
+mod docs;
 mod lanes;
 mod licence;
 mod lint;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
+use docs::Scribe;
 use lanes::Job;
 use lint::Linter;
 use step::{Knob, Output, Skip, Step};
@@ -44,6 +46,9 @@ usage: cargo xtask <word>
   torture                    crash and kill tests with the knobs turned up";
 
 fn main() -> ExitCode {
+    if let Some(done) = docs::stand_in() {
+        return done;
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = enter_root().and_then(|()| run(&words));
@@ -86,6 +91,7 @@ fn run(words: &[&str]) -> Result<(), String> {
 fn full() -> Result<(), String> {
     let python = python::find()?;
     test(plan::FULL, python.as_deref())?;
+    alone(&plan::PAGES, &[])?;
     compare::run()
 }
 
@@ -98,7 +104,7 @@ fn alone(step: &Step<'_>, knobs: &[Knob<'_>]) -> Result<(), String> {
 fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let begin = Instant::now();
     let mut times = step::run_all(plan::FIRST, &[])?;
-    let linter = Linter::find()?;
+    let (linter, scribe) = (Linter::find()?, Scribe::find()?);
     let once = plan::ONCE.iter().filter(|_| temporal::is_build_machine());
     let once: Vec<Knob<'_>> = once.copied().collect();
     let (server, built) = thread::scope(|scope| {
@@ -116,17 +122,25 @@ fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let is_waiting = |suite: &&Suite| plan::WAITING.contains(&suite.name.as_str());
     let (waiting, busy): (Vec<&Suite>, Vec<&Suite>) = suites.iter().partition(is_waiting);
     let waiting = waiting.into_iter().map(|suite| job(suite, &knobs));
-    times.extend(lanes::run(jobs(busy, &knobs, &linter), waiting.collect())?);
+    times.extend(lanes::run(
+        jobs(busy, &knobs, &linter, &scribe),
+        waiting.collect(),
+    )?);
     step::tell_times(&times, begin.elapsed());
     Ok(())
 }
 
 /// What runs side by side, in the order in which it begins.
-fn jobs<'a>(mut suites: Vec<&'a Suite>, knobs: &'a [Knob<'a>], linter: &'a Linter) -> Vec<Job<'a>> {
+fn jobs<'a>(
+    mut suites: Vec<&'a Suite>,
+    knobs: &'a [Knob<'a>],
+    linter: &'a Linter,
+    scribe: &'a Scribe,
+) -> Vec<Job<'a>> {
     let checks = Job {
         name: "checks".into(),
         work: Box::new(move |log| {
-            let knobs = linter.with(knobs);
+            let knobs = scribe.with(&linter.with(knobs));
             for step in plan::CHECKS {
                 let begin = Instant::now();
                 let outcome = step::act(step, &knobs, Output::Kept(log));

@@ -1,5 +1,5 @@
 //! What `cargo xtask test` does: [`FIRST`], cheap and telling; then [`BUILD`], all programs with
-//! tests; then these programs, beside them [`CHECKS`] and [`INTERLEAVINGS`], two things at a time.
+//! tests; then these programs, beside them [`CHECKS`] and [`INTERLEAVINGS`], three things at a time.
 //!
 //! To add a suite, write a test. One whose length can be chosen reads an environment variable; its
 //! values go to [`USUAL`] (bound by the time of a whole test run) and to [`FULL`] (bound by
@@ -93,22 +93,26 @@ pub(crate) const CHECKS: &[Step<'static>] = &[
         env: &[],
     },
     Step {
+        // Examples, and with them the pages of our libraries: see [`crate::docs`].
         name: "docs",
-        action: Action::Cargo(&[
-            "doc",
-            "--workspace",
-            "--all-features",
-            "--no-deps",
-            "--quiet",
-        ]),
-        env: &[Knob("RUSTDOCFLAGS", "-D warnings")],
-    },
-    Step {
-        name: "doc examples",
         action: Action::CargoWith(&["test", "--workspace", "--all-features", "--doc"], PROFILE),
         env: TESTING,
     },
 ];
+
+/// The pages of everything, programs too: all dependencies are checked for it, which a usual run
+/// has no time for.
+pub(crate) const PAGES: Step<'static> = Step {
+    name: "pages",
+    action: Action::Cargo(&[
+        "doc",
+        "--workspace",
+        "--all-features",
+        "--no-deps",
+        "--quiet",
+    ]),
+    env: &[Knob("RUSTDOCFLAGS", "-D warnings")],
+};
 
 /// The code that runs, with locks that try every order.
 pub(crate) const INTERLEAVINGS: Step<'static> = Step {
@@ -151,6 +155,7 @@ pub(crate) const TORTURE: &[Step<'static>] = &[Step {
 /// How long the suites with a knob run in a usual test run.
 pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_SIM_SEEDS", "10000"),
+    Knob("OUTLAST_POLL_SEEDS", "2000"),
     Knob("OUTLAST_PROGRAMS", "20000"),
     Knob("OUTLAST_ORDERS", "1500"),
     Knob("OUTLAST_KILLS", "1000"),
@@ -161,6 +166,7 @@ pub(crate) const USUAL: &[Knob<'static>] = &[
 /// How long they run when time does not matter.
 pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_SIM_SEEDS", "100000"),
+    Knob("OUTLAST_POLL_SEEDS", "50000"),
     Knob("OUTLAST_PROGRAMS", "500000"),
     Knob("OUTLAST_ORDERS", "50000"),
     Knob("OUTLAST_KILLS", "10000"),

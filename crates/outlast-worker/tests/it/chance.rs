@@ -24,9 +24,9 @@ impl Dice {
     }
 }
 
-/// How many seeds the long tests try.
+/// How many seeds the long tests of pollers and handles try.
 pub(crate) fn seeds() -> u64 {
-    std::env::var("OUTLAST_SIM_SEEDS")
+    std::env::var("OUTLAST_POLL_SEEDS")
         .ok()
         .and_then(|seeds| seeds.parse().ok())
         .unwrap_or(1_000)
