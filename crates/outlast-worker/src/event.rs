@@ -350,19 +350,6 @@ pub enum WorkerEvent {
         /// For how long it did not.
         away: Duration,
     },
-    /// The store does not take what is decided: its disk is full, or it failed. Said once, until it
-    /// is back.
-    StoreAway {
-        /// What it said.
-        error: String,
-        /// When it is tried again.
-        retry_in: Duration,
-    },
-    /// The store takes what is decided again.
-    StoreBack {
-        /// For how long it did not.
-        away: Duration,
-    },
     /// An answer found no taker; the backend hands the work out again.
     AnswerDropped {
         /// Of which queue.
@@ -376,6 +363,19 @@ pub enum WorkerEvent {
         queue: QueueName,
         /// Which part, and its last words.
         text: String,
+    },
+    /// The store does not take what is decided: its disk is full, or it failed. Said once, until it
+    /// is back.
+    StoreAway {
+        /// What it said.
+        error: String,
+        /// When it is tried again.
+        retry_in: Duration,
+    },
+    /// The store takes what is decided again.
+    StoreBack {
+        /// For how long it did not.
+        away: Duration,
     },
     /// This subscriber was too slow and has not seen some events.
     Missed {

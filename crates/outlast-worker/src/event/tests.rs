@@ -125,13 +125,6 @@ fn backends() -> [WorkerEvent; 7] {
             backend: backend(),
             away: Duration::from_secs(61),
         },
-        WorkerEvent::StoreAway {
-            error: "the disk or the database file is full".into(),
-            retry_in: Duration::from_secs(1),
-        },
-        WorkerEvent::StoreBack {
-            away: Duration::from_secs(12),
-        },
         WorkerEvent::AnswerDropped {
             queue: "default".into(),
             text: "the answer to an attempt was dropped: its handle has stopped".into(),
@@ -139,6 +132,13 @@ fn backends() -> [WorkerEvent; 7] {
         WorkerEvent::PartRestarted {
             queue: "default".into(),
             text: "the poller of activities begins again: cancelled".into(),
+        },
+        WorkerEvent::StoreAway {
+            error: "the disk or the database file is full".into(),
+            retry_in: Duration::from_secs(1),
+        },
+        WorkerEvent::StoreBack {
+            away: Duration::from_secs(12),
         },
         WorkerEvent::Missed { count: 9 },
     ]
