@@ -39,8 +39,8 @@ pub(crate) const BUILD: &[&str] = &["test", "--workspace", "--all-features", "--
 
 /// How [`BUILD`] and what uses its crates differ from a plain build. Lines in backtraces, which
 /// [`TESTING`] turns off, are left out; the rules and the service, which simulations run a million
-/// times, are optimised: that costs half of what it saves here, but who changes one line of them would
-/// only wait.
+/// times, are optimised, and what writes and reads their records: that costs half of what it saves
+/// here, but who changes one line of them would only wait.
 pub(crate) const PROFILE: &[&str] = &[
     "--config",
     "profile.dev.debug=false",
@@ -52,6 +52,16 @@ pub(crate) const PROFILE: &[&str] = &[
     "profile.dev.package.outlast-runtime.opt-level=1",
     "--config",
     "profile.dev.package.outlast-service.opt-level=1",
+    "--config",
+    "profile.dev.package.crc32fast.opt-level=1",
+    "--config",
+    "profile.dev.package.minicbor.opt-level=1",
+    "--config",
+    "profile.dev.package.serde_core.opt-level=1",
+    "--config",
+    "profile.dev.package.serde_json.opt-level=1",
+    "--config",
+    "profile.dev.package.siphasher.opt-level=1",
 ];
 
 /// Those that take longest: they begin first, so that nothing waits for them in the end.
