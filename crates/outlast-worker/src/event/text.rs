@@ -126,20 +126,14 @@ impl WorkerEvent {
                 backend,
                 error,
                 retry_in,
-            } => {
-                let wait = seconds(*retry_in);
-                format!("{backend} does not answer: {error}; tried again in {wait}")
-            }
+            } => away(&format!("{backend} does not answer"), error, *retry_in),
             Self::BackendBack { backend, away } => {
                 format!("{backend} answers again after {}", seconds(*away))
             }
             Self::StoreAway { error, retry_in } => {
-                let wait = seconds(*retry_in);
-                format!("the store takes nothing: {error}; tried again in {wait}")
+                away("the store takes nothing", error, *retry_in)
             }
-            Self::StoreBack { away } => {
-                format!("the store is back after {}", seconds(*away))
-            }
+            Self::StoreBack { away } => format!("the store is back after {}", seconds(*away)),
             Self::AnswerDropped { queue, text } | Self::PartRestarted { queue, text } => {
                 format!("queue {queue}: {text}")
             }
@@ -171,6 +165,10 @@ fn zombie(attempt: &AttemptIn, spent: Duration) -> String {
         "{attempt} is a zombie: told to stop {} ago, still running",
         seconds(spent)
     )
+}
+
+fn away(what: &str, error: &str, retry_in: Duration) -> String {
+    format!("{what}: {error}; tried again in {}", seconds(retry_in))
 }
 
 fn cannot_go_on(run: &RunIn, cause: TaskFailedCause, failure: &Failure) -> String {
