@@ -227,10 +227,12 @@ impl Service {
             let has_freed = seat.shard.has_freed_slots();
             let lull = seat.shard.lull();
             let is_waiting = seat.shard.is_waiting_for_disk();
-            let is_pausing = seat.shard.is_pausing();
+            let is_idle = !is_waiting && !seat.shard.is_pausing();
             drop(seat);
             self.offer_slots(has_freed);
-            self.shard_sleeps(shard, !is_waiting && !is_pausing);
+            if is_idle {
+                self.shard_is_idle(shard);
+            }
             if is_waiting && !cell.wants_notice.swap(true, Ordering::AcqRel) {
                 // Look once more: what we wait for may have happened before we said so.
                 continue;

@@ -17,7 +17,6 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use outlast_model::Timestamp;
 
@@ -43,9 +42,9 @@ enum State {
 
 /// What happens to it.
 #[derive(Clone, Copy, Debug)]
-enum Input {
-    /// A group was not taken.
-    Failed(Timestamp),
+enum Input<'a> {
+    /// A group was not taken, then and for this reason.
+    Failed(Timestamp, &'a CommitError),
     /// It is open again.
     Reopened,
     /// It is open again and had no room; there are so many shards.
@@ -58,15 +57,17 @@ enum Input {
 
 /// What somebody should hear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum News {
-    Away,
+enum News<'a> {
+    Away(&'a CommitError),
     Back { since: Timestamp },
 }
 
 impl State {
-    fn decide(self, input: Input) -> (Self, Option<News>) {
+    fn decide(self, input: Input<'_>) -> (Self, Option<News<'_>>) {
         match (self, input) {
-            (Self::Well, Input::Failed(since)) => (Self::Reopening { since }, Some(News::Away)),
+            (Self::Well, Input::Failed(since, error)) => {
+                (Self::Reopening { since }, Some(News::Away(error)))
+            }
             (
                 Self::Well,
                 Input::Reopened | Input::ReopenedShort(_) | Input::Written | Input::Idle(_),
@@ -80,9 +81,9 @@ impl State {
             }
             (
                 state @ Self::Reopening { .. },
-                Input::Failed(_) | Input::Written | Input::Idle(_),
+                Input::Failed(..) | Input::Written | Input::Idle(_),
             ) => (state, None),
-            (Self::Short { since, .. }, Input::Failed(_)) => (Self::Reopening { since }, None),
+            (Self::Short { since, .. }, Input::Failed(..)) => (Self::Reopening { since }, None),
             (Self::Short { since, .. }, Input::Written) => (Self::Well, Some(News::Back { since })),
             (Self::Short { since, mut untried }, Input::Idle(shard)) => {
                 untried.remove(&shard);
@@ -107,12 +108,15 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    fn hear(&self, input: Input) -> Option<News> {
+    /// Tells under the lock: what comes first is heard first.
+    fn hear(&self, input: Input<'_>, tell: impl FnOnce(News<'_>)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (next, news) = std::mem::take(&mut *state).decide(input);
         self.is_away.store(next != State::Well, Ordering::Release);
         *state = next;
-        news
+        if let Some(news) = news {
+            tell(news);
+        }
     }
 
     fn is_away(&self) -> bool {
@@ -123,37 +127,38 @@ impl Trouble {
 impl Service {
     /// A group was not taken.
     pub(super) fn store_failed(&self, error: &CommitError) {
-        if self.trouble.hear(Input::Failed(self.clock.now())).is_some() {
-            self.outlet.store_away(error, PAUSE);
-        }
+        let failed = Input::Failed(self.clock.now(), error);
+        self.trouble.hear(failed, |news| self.tell(news));
     }
 
     /// The store is open again; after it had no room that says little.
     pub(super) fn store_reopened(&self, error: &CommitError) {
-        self.tell_if_back(match error {
+        let reopened = match error {
             CommitError::Full => Input::ReopenedShort(self.cells.len()),
             CommitError::Failed { .. } | CommitError::Conflict { .. } => Input::Reopened,
-        });
+        };
+        self.trouble.hear(reopened, |news| self.tell(news));
     }
 
     /// A group was taken.
     pub(super) fn store_wrote(&self) {
         if self.trouble.is_away() {
-            self.tell_if_back(Input::Written);
+            self.trouble.hear(Input::Written, |news| self.tell(news));
         }
     }
 
-    /// A shard is about to sleep; `is_idle`: not because it waits out a pause.
-    pub(super) fn shard_sleeps(&self, shard: usize, is_idle: bool) {
-        if self.trouble.is_away() && is_idle && self.queue.is_settled() {
-            self.tell_if_back(Input::Idle(shard));
+    /// This shard has nothing to write and is about to sleep.
+    pub(super) fn shard_is_idle(&self, shard: usize) {
+        if self.trouble.is_away() && self.queue.is_settled() {
+            let idle = Input::Idle(shard);
+            self.trouble.hear(idle, |news| self.tell(news));
         }
     }
 
-    fn tell_if_back(&self, input: Input) {
-        if let Some(News::Back { since }) = self.trouble.hear(input) {
-            let away: Duration = self.clock.now().since(since);
-            self.outlet.store_back(away);
+    fn tell(&self, news: News<'_>) {
+        match news {
+            News::Away(error) => self.outlet.store_away(error, PAUSE),
+            News::Back { since } => self.outlet.store_back(self.clock.now().since(since)),
         }
     }
 }
@@ -164,6 +169,7 @@ mod tests {
 
     const THEN: Timestamp = Timestamp(7);
     const LATER: Timestamp = Timestamp(9);
+    const FULL: &CommitError = &CommitError::Full;
 
     /// Every state against every input.
     #[test]
@@ -177,9 +183,9 @@ mod tests {
         let table = [
             (
                 State::Well,
-                Input::Failed(THEN),
+                Input::Failed(THEN, FULL),
                 reopening.clone(),
-                Some(News::Away),
+                Some(News::Away(FULL)),
             ),
             (State::Well, Input::Reopened, State::Well, None),
             (State::Well, Input::ReopenedShort(2), State::Well, None),
@@ -187,7 +193,7 @@ mod tests {
             (State::Well, Input::Idle(0), State::Well, None),
             (
                 reopening.clone(),
-                Input::Failed(LATER),
+                Input::Failed(LATER, FULL),
                 reopening.clone(),
                 None,
             ),
@@ -200,7 +206,7 @@ mod tests {
             ),
             (reopening.clone(), Input::Written, reopening.clone(), None),
             (reopening.clone(), Input::Idle(0), reopening.clone(), None),
-            (short(&[0, 1]), Input::Failed(LATER), reopening, None),
+            (short(&[0, 1]), Input::Failed(LATER, FULL), reopening, None),
             (short(&[0, 1]), Input::Reopened, short(&[0, 1]), None),
             (
                 short(&[0, 1]),
@@ -222,15 +228,15 @@ mod tests {
     #[test]
     fn what_goes_wrong_again_and_again_is_said_once() {
         let trouble = Trouble::default();
-        assert_eq!(trouble.hear(Input::Failed(THEN)), Some(News::Away));
+        let mut told = Vec::new();
+        let mut hear = |input| trouble.hear(input, |news| told.push(format!("{news:?}")));
         for _ in 0..3 {
-            assert_eq!(trouble.hear(Input::ReopenedShort(1)), None);
-            assert_eq!(trouble.hear(Input::Failed(LATER)), None);
+            hear(Input::Failed(THEN, FULL));
+            hear(Input::ReopenedShort(1));
             assert!(trouble.is_away());
         }
-        trouble.hear(Input::ReopenedShort(1));
-        let back = trouble.hear(Input::Written);
-        assert_eq!(back, Some(News::Back { since: THEN }));
+        hear(Input::Written);
         assert!(!trouble.is_away());
+        assert_eq!(told, ["Away(Full)", "Back { since: Timestamp(7) }"]);
     }
 }
