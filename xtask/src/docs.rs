@@ -4,11 +4,9 @@
 //! dependency once more, the SDK core too, which takes longer than building all of our own.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 
-use crate::step::{Knob, cargo_program};
-use crate::temporal::runs;
+use crate::step::{Knob, toolchain_program};
 
 /// Cargo's word for a program that stands in for rustdoc.
 const STAND_IN: &str = "RUSTDOC";
@@ -30,18 +28,11 @@ pub(crate) struct Scribe {
 }
 
 impl Scribe {
-    /// The real one lies beside cargo, or in the PATH.
     pub(crate) fn find() -> Result<Self, String> {
-        let beside = cargo_program().with_file_name("rustdoc");
-        let found = [beside, PathBuf::from("rustdoc")]
-            .into_iter()
-            .find(|program| runs(program, &["--version"]));
-        let real = found.ok_or("rustdoc is not installed")?;
+        let real = toolchain_program("rustdoc").ok_or("rustdoc is not installed")?;
         let stand_in = std::env::current_exe().map_err(|e| format!("where am I? {e}"))?;
-        Ok(Self {
-            real: real.display().to_string(),
-            stand_in: stand_in.display().to_string(),
-        })
+        let stand_in = stand_in.display().to_string();
+        Ok(Self { real, stand_in })
     }
 
     /// What cargo is told, with what it is told anyway.

@@ -2,10 +2,7 @@
 //! builds is as good. Linting apart from building would mean that everything, all dependencies too,
 //! is read twice.
 
-use std::path::PathBuf;
-
-use crate::step::{Knob, cargo_program};
-use crate::temporal::runs;
+use crate::step::{Knob, toolchain_program};
 
 /// Cargo's word for a program that stands in for the compiler where the code is ours.
 const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
@@ -19,14 +16,9 @@ pub(crate) struct Linter {
 }
 
 impl Linter {
-    /// It lies beside cargo, or in the PATH.
     pub(crate) fn find() -> Result<Self, String> {
-        let beside = cargo_program().with_file_name("clippy-driver");
-        let found = [beside, PathBuf::from("clippy-driver")]
-            .into_iter()
-            .find(|driver| runs(driver, &["--version"]));
-        let driver = found.ok_or("clippy is not installed: rustup component add clippy")?;
-        let driver = driver.display().to_string();
+        let driver = toolchain_program("clippy-driver");
+        let driver = driver.ok_or("clippy is not installed: rustup component add clippy")?;
         Ok(Self { driver })
     }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::temporal::runs;
+
 /// An environment variable and its value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Knob<'a>(pub(crate) &'static str, pub(crate) &'a str);
@@ -110,6 +112,15 @@ pub(crate) fn merged<'a>(env: &[Knob<'static>], knobs: &[Knob<'a>]) -> Vec<Knob<
 /// The cargo that runs us.
 pub(crate) fn cargo_program() -> PathBuf {
     std::env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
+}
+
+/// Another program of the toolchain: it lies beside cargo, or in the PATH.
+pub(crate) fn toolchain_program(name: &str) -> Option<String> {
+    let beside = cargo_program().with_file_name(name);
+    let found = [beside, PathBuf::from(name)]
+        .into_iter()
+        .find(|program| runs(program, &["--version"]))?;
+    Some(found.display().to_string())
 }
 
 /// Runs cargo.
