@@ -22,6 +22,7 @@ mod python;
 mod step;
 mod suites;
 mod temporal;
+mod temporal_tool;
 
 use std::process::ExitCode;
 use std::thread;

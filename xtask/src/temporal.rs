@@ -2,8 +2,8 @@
 //!
 //! In this order: the server that `OUTLAST_TEST_TEMPORAL=host:port` names, a `temporal` in the
 //! PATH, the one that an earlier run built, and where Go is installed one that is built now, once,
-//! into a cache outside the checkout. Without any of these the suites say that they are skipped;
-//! on a build machine (`CI=true`) that is a failure.
+//! into a cache outside the checkout ([`crate::temporal_tool`]). Without any of these the suites say
+//! that they are skipped; on a build machine (`CI=true`) that is a failure.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,22 +13,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::step::Knob;
+use crate::temporal_tool;
 
 /// Where the suites look for a server.
 pub(crate) const ADDRESS: &str = "OUTLAST_TEST_TEMPORAL";
 
 /// Where suites that start servers of their own look for the program.
 pub(crate) const TOOL: &str = "OUTLAST_TEST_TEMPORAL_TOOL";
-
-/// The newest release of the command line tool that installs from the module proxy as it is; it
-/// carries server 1.29.1.
-const MODULE: &str = "github.com/temporalio/cli/cmd/temporal@v1.5.1";
-/// The folder of the cache; named after the module's version.
-const FOLDER: &str = "temporal-cli-1.5.1";
-/// The compiler collects its garbage late: a sixth of the time, for memory that nobody else wants.
-const PATIENT: &str = "400";
-/// The oldest Go that builds it by downloading what newer toolchain it asks for.
-const OLDEST_GO: (u32, u32) = (1, 21);
 
 /// A development server reads each of its queues 20 times a second unless told otherwise: every
 /// step of a test would wait 50 ms.
@@ -108,12 +99,12 @@ fn tool() -> Result<PathBuf, String> {
     if runs("temporal", &["--version"]) {
         return Ok("temporal".into());
     }
-    let folder = cache()?.join(FOLDER);
+    let folder = cache()?.join(temporal_tool::FOLDER);
     let built = folder.join("temporal");
     if built.exists() {
         return Ok(built);
     }
-    build(&folder)?;
+    temporal_tool::build(&folder)?;
     Ok(built)
 }
 
@@ -124,58 +115,6 @@ pub(crate) fn cache() -> Result<PathBuf, String> {
         .or_else(|| named("XDG_CACHE_HOME").map(|dir| dir.join("outlast")))
         .or_else(|| named("HOME").map(|dir| dir.join(".cache/outlast")))
         .ok_or_else(|| "no place for a cache: set OUTLAST_CACHE or HOME".into())
-}
-
-/// Builds into a folder beside, so that a build that was cut short leaves nothing that looks
-/// finished.
-fn build(folder: &Path) -> Result<(), String> {
-    check_go()?;
-    println!("== Temporal server: building {MODULE}, once; this takes some minutes");
-    let beside = folder.with_extension(format!("{}.part", std::process::id()));
-    let begin = Instant::now();
-    let outcome = Command::new("go")
-        .args(["install", MODULE])
-        .env("GOBIN", &beside)
-        // What debuggers need is an eighth of the work.
-        .env("GOFLAGS", "-ldflags=-s -gcflags=all=-dwarf=false -trimpath")
-        .env("GOGC", PATIENT)
-        .env("CGO_ENABLED", "0")
-        .stdout(Stdio::null())
-        .output();
-    let output = outcome.map_err(|e| format!("go install: {e}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let last: Vec<&str> = text.lines().rev().take(5).collect();
-        return Err(format!("go install {MODULE}: {}", last.join("\n")));
-    }
-    fs::rename(&beside, folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    println!(
-        "== Temporal server: built, {:.0} s",
-        begin.elapsed().as_secs_f64()
-    );
-    Ok(())
-}
-
-fn check_go() -> Result<(), String> {
-    let need = format!(
-        "it needs `temporal` in the PATH, {ADDRESS}=host:port, or Go {}.{} to build it",
-        OLDEST_GO.0, OLDEST_GO.1
-    );
-    let output = Command::new("go").args(["env", "GOVERSION"]).output();
-    let output = output.map_err(|_| format!("{need} (no go)"))?;
-    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    match go_version(&version) {
-        Some(found) if found >= OLDEST_GO => Ok(()),
-        Some(_) | None => Err(format!("{need} (found {version:?})")),
-    }
-}
-
-/// `go1.26.8` as (1, 26).
-fn go_version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.strip_prefix("go")?.split(['.', '-', 'r', 'b']);
-    let major = numbers.next()?.parse().ok()?;
-    let minor = numbers.next()?.parse().ok()?;
-    Some((major, minor))
 }
 
 fn start(tool: &Path) -> Result<Server, String> {
@@ -233,22 +172,4 @@ pub(crate) fn runs(program: impl AsRef<std::ffi::OsStr>, args: &[&str]) -> bool 
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_of_go_are_read_as_go_prints_them() {
-        assert_eq!(go_version("go1.26.8"), Some((1, 26)));
-        assert_eq!(go_version("go1.21"), Some((1, 21)));
-        assert_eq!(go_version("go1.22rc1"), Some((1, 22)));
-        assert_eq!(go_version("devel +4a2b"), None);
-    }
-
-    #[test]
-    fn a_go_that_is_too_old_is_older() {
-        assert!(go_version("go1.20.14").is_some_and(|found| found < OLDEST_GO));
-    }
 }

@@ -1,0 +1,4 @@
+// Package version says that there are no web pages.
+package version
+
+const UIVersion = "none"
