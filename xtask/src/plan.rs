@@ -182,6 +182,7 @@ pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_KILLS", "10000"),
     Knob("OUTLAST_STOPS", "10000"),
     Knob("OUTLAST_CLUSTER_KILLS", "200"),
+    Knob("OUTLAST_INSTRUCTIONS", "1"),
 ];
 
 /// One simulated run under a given seed, told in full.
