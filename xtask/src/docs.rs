@@ -4,9 +4,9 @@
 //! dependency once more, the SDK core too, which takes longer than building all of our own.
 
 use std::ffi::OsString;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 
-use crate::step::{Knob, toolchain_program};
+use crate::step::{Knob, exit_code, succeeds, this_program, toolchain_program};
 
 /// Cargo's word for a program that stands in for rustdoc.
 const STAND_IN: &str = "RUSTDOC";
@@ -30,8 +30,7 @@ pub(crate) struct Scribe {
 impl Scribe {
     pub(crate) fn find() -> Result<Self, String> {
         let real = toolchain_program("rustdoc").ok_or("rustdoc is not installed")?;
-        let stand_in = std::env::current_exe().map_err(|e| format!("where am I? {e}"))?;
-        let stand_in = stand_in.display().to_string();
+        let stand_in = this_program()?;
         Ok(Self { real, stand_in })
     }
 
@@ -49,15 +48,7 @@ pub(crate) fn stand_in() -> Option<ExitCode> {
     let has_examples = args.iter().any(|arg| arg == "--test");
     let is_done = succeeds(Command::new(&real).args(&args))
         && (!has_examples || succeeds(Command::new(&real).args(for_pages(args))));
-    Some(if is_done {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-fn succeeds(command: &mut Command) -> bool {
-    command.status().as_ref().is_ok_and(ExitStatus::success)
+    Some(exit_code(is_done))
 }
 
 /// The same call for pages instead of examples.

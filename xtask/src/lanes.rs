@@ -37,17 +37,24 @@ struct Board<'a> {
     failure: Option<String>,
 }
 
-/// Runs all jobs, and beside them those that wait; those that stand first begin first.
-pub(crate) fn run(jobs: Vec<Job<'_>>, waiting: Vec<Job<'_>>) -> Result<Times, String> {
+/// Runs all jobs; those that stand first begin first. Of `row` and of `waiting` one at a time, and
+/// `waiting` beside all others.
+pub(crate) fn run<'a>(
+    jobs: Vec<Job<'a>>,
+    row: Vec<Job<'a>>,
+    waiting: Vec<Job<'a>>,
+) -> Result<Times, String> {
     fs::create_dir_all(LOGS).map_err(|e| format!("{LOGS}: {e}"))?;
     let board = Mutex::new(Board {
         waiting: jobs.into(),
         ..Board::default()
     });
     thread::scope(|scope| {
-        scope.spawn(|| waiting.into_iter().for_each(|job| one(&board, job)));
-        for _ in 0..LANES {
+        scope.spawn(|| in_row(&board, waiting));
+        let others = std::iter::repeat_with(Vec::new);
+        for row in [row].into_iter().chain(others).take(LANES) {
             scope.spawn(|| {
+                in_row(&board, row);
                 while let Some(job) = next(&board) {
                     one(&board, job);
                 }
@@ -56,6 +63,14 @@ pub(crate) fn run(jobs: Vec<Job<'_>>, waiting: Vec<Job<'_>>) -> Result<Times, St
     });
     let board = board.into_inner().unwrap_or_else(PoisonError::into_inner);
     board.failure.map_or(Ok(board.times), Err)
+}
+
+fn in_row<'a>(board: &Mutex<Board<'a>>, jobs: Vec<Job<'a>>) {
+    for job in jobs {
+        if lock(board).failure.is_none() {
+            one(board, job);
+        }
+    }
 }
 
 fn next<'a>(board: &Mutex<Board<'a>>) -> Option<Job<'a>> {

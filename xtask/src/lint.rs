@@ -5,7 +5,7 @@
 use crate::step::{Knob, toolchain_program};
 
 /// Cargo's word for a program that stands in for the compiler where the code is ours.
-const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+pub(crate) const COMPILER: &str = "RUSTC_WORKSPACE_WRAPPER";
 /// What clippy is told beside what the compiler is told.
 const ARGS: &str = "CLIPPY_ARGS";
 const DENY: &str = "-Dwarnings";
@@ -24,7 +24,7 @@ impl Linter {
 
     /// What cargo is told, with what it is told anyway.
     pub(crate) fn with<'a>(&'a self, knobs: &[Knob<'a>]) -> Vec<Knob<'a>> {
-        let mine = [Knob(WRAPPER, &self.driver), Knob(ARGS, DENY)];
+        let mine = [Knob(COMPILER, &self.driver), Knob(ARGS, DENY)];
         mine.into_iter().chain(knobs.iter().copied()).collect()
     }
 }

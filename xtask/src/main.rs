@@ -19,6 +19,7 @@ mod licence;
 mod lint;
 mod plan;
 mod python;
+mod shuttle;
 mod step;
 mod suites;
 mod temporal;
@@ -31,6 +32,7 @@ use std::time::Instant;
 use docs::Scribe;
 use lanes::Job;
 use lint::Linter;
+use shuttle::Weaver;
 use step::{Knob, Output, Skip, Step};
 use suites::Suite;
 use temporal::Server;
@@ -47,7 +49,7 @@ usage: cargo xtask <word>
   torture                    crash and kill tests with the knobs turned up";
 
 fn main() -> ExitCode {
-    if let Some(done) = docs::stand_in() {
+    if let Some(done) = docs::stand_in().or_else(shuttle::stand_in) {
         return done;
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -105,7 +107,7 @@ fn alone(step: &Step<'_>, knobs: &[Knob<'_>]) -> Result<(), String> {
 fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let begin = Instant::now();
     let mut times = step::run_all(plan::FIRST, &[])?;
-    let (linter, scribe) = (Linter::find()?, Scribe::find()?);
+    let (linter, scribe, weaver) = (Linter::find()?, Scribe::find()?, Weaver::find()?);
     let once = plan::ONCE.iter().filter(|_| temporal::is_build_machine());
     let once: Vec<Knob<'_>> = once.copied().collect();
     let (server, built) = thread::scope(|scope| {
@@ -121,46 +123,31 @@ fn test(knobs: &[Knob<'static>], python: Option<&str>) -> Result<(), String> {
     let knobs = knobs.iter().copied().chain(once);
     let knobs: Vec<Knob<'_>> = knobs.chain(told).chain(python).collect();
     let is_waiting = |suite: &&Suite| plan::WAITING.contains(&suite.name.as_str());
-    let (waiting, busy): (Vec<&Suite>, Vec<&Suite>) = suites.iter().partition(is_waiting);
-    let waiting = waiting.into_iter().map(|suite| job(suite, &knobs));
+    let (waiting, mut busy): (Vec<&Suite>, Vec<&Suite>) = suites.iter().partition(is_waiting);
+    let place = |suite: &&Suite| plan::LONGEST.iter().position(|name| *name == suite.name);
+    busy.sort_by_key(|suite| place(suite).unwrap_or(plan::LONGEST.len()));
+    let suite = |suite| of_suite(suite, &knobs);
+    let checked = scribe.with(&linter.with(&knobs));
+    let woven = weaver.with(&knobs);
+    let checks = plan::CHECKS.iter().map(|step| of_step(step, &checked));
+    let row = checks.chain([of_step(&plan::INTERLEAVINGS, &woven)]);
     times.extend(lanes::run(
-        jobs(busy, &knobs, &linter, &scribe),
-        waiting.collect(),
+        busy.into_iter().map(suite).collect(),
+        row.collect(),
+        waiting.into_iter().map(suite).collect(),
     )?);
     step::tell_times(&times, begin.elapsed());
     Ok(())
 }
 
-/// What runs side by side, in the order in which it begins.
-fn jobs<'a>(
-    mut suites: Vec<&'a Suite>,
-    knobs: &'a [Knob<'a>],
-    linter: &'a Linter,
-    scribe: &'a Scribe,
-) -> Vec<Job<'a>> {
-    let checks = Job {
-        name: "checks".into(),
-        work: Box::new(move |log| {
-            let knobs = scribe.with(&linter.with(knobs));
-            for step in plan::CHECKS {
-                let begin = Instant::now();
-                let outcome = step::act(step, &knobs, Output::Kept(log));
-                step::told(step.name, outcome, begin.elapsed()).map_err(Skip::Failed)?;
-            }
-            Ok(())
-        }),
-    };
-    let interleavings = Job {
-        name: plan::INTERLEAVINGS.name.into(),
-        work: Box::new(move |log| step::act(&plan::INTERLEAVINGS, knobs, Output::Kept(log))),
-    };
-    let place = |suite: &&Suite| plan::LONGEST.iter().position(|name| *name == suite.name);
-    suites.sort_by_key(|suite| place(suite).unwrap_or(plan::LONGEST.len()));
-    let suites = suites.into_iter().map(|suite| job(suite, knobs));
-    [checks, interleavings].into_iter().chain(suites).collect()
+fn of_step<'a>(step: &'a Step<'a>, knobs: &'a [Knob<'a>]) -> Job<'a> {
+    Job {
+        name: step.name.into(),
+        work: Box::new(move |log| step::act(step, knobs, Output::Kept(log))),
+    }
 }
 
-fn job<'a>(suite: &'a Suite, knobs: &'a [Knob<'a>]) -> Job<'a> {
+fn of_suite<'a>(suite: &'a Suite, knobs: &'a [Knob<'a>]) -> Job<'a> {
     Job {
         name: suite.name.clone(),
         work: Box::new(move |log| {

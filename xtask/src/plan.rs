@@ -124,27 +124,36 @@ pub(crate) const PAGES: Step<'static> = Step {
     env: &[Knob("RUSTDOCFLAGS", "-D warnings")],
 };
 
-/// The code that runs, with locks that try every order.
+/// The code that runs, with locks that try every order: see [`crate::shuttle`].
 pub(crate) const INTERLEAVINGS: Step<'static> = Step {
     name: "interleavings",
-    // A target folder of its own: the flag makes everything anew.
-    action: Action::Cargo(&[
-        "test",
-        "--quiet",
-        "--target-dir",
-        "target/shuttle",
-        "-p",
-        "outlast-service",
-        "-p",
-        "outlast-runtime",
-        "--no-default-features",
-        "--features",
-        "outlast-service/planted",
-        "--lib",
-        "--",
-        "interleavings",
-    ]),
-    env: &[Knob("RUSTFLAGS", "--cfg shuttle")],
+    // The same dependencies as [`BUILD`]; but our own code is not worth optimising for it.
+    action: Action::CargoWith(
+        PROFILE,
+        &[
+            "--config",
+            "profile.dev.package.outlast-model.opt-level=0",
+            "--config",
+            "profile.dev.package.outlast-engine.opt-level=0",
+            "--config",
+            "profile.dev.package.outlast-runtime.opt-level=0",
+            "--config",
+            "profile.dev.package.outlast-service.opt-level=0",
+            "test",
+            "--quiet",
+            "-p",
+            "outlast-service",
+            "-p",
+            "outlast-runtime",
+            "--no-default-features",
+            "--features",
+            "outlast-service/planted",
+            "--lib",
+            "--",
+            "interleavings",
+        ],
+    ),
+    env: &[],
 };
 
 /// The suites that kill processes and break stores, alone.

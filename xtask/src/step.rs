@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::temporal::runs;
@@ -121,6 +121,26 @@ pub(crate) fn toolchain_program(name: &str) -> Option<String> {
         .into_iter()
         .find(|program| runs(program, &["--version"]))?;
     Some(found.display().to_string())
+}
+
+/// Where we are, for cargo to call us in place of a program of the toolchain.
+pub(crate) fn this_program() -> Result<String, String> {
+    let program = std::env::current_exe().map_err(|e| format!("where am I? {e}"))?;
+    Ok(program.display().to_string())
+}
+
+/// Whether this command succeeds; what it says is said.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command.status().as_ref().is_ok_and(ExitStatus::success)
+}
+
+/// What a program that stands in for another says in the end.
+pub(crate) fn exit_code(is_done: bool) -> ExitCode {
+    if is_done {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// Runs cargo.
