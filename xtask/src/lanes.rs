@@ -19,7 +19,7 @@ const LANES: usize = 3;
 /// Where their output is.
 const LOGS: &str = "target/xtask";
 /// What is shown of a job that went well.
-const RESULT: &str = "test result:";
+pub(crate) const RESULT: &str = "test result:";
 
 /// Something to do.
 pub(crate) struct Job<'a> {

@@ -150,7 +150,9 @@ async fn travel(ctx: Ctx<Trip>, key: &str) -> Result<Digest> {
     let taken = ctx.run(take, &errand).retry(often.clone()).undo(give_back);
     let paid = ctx.run(pay, &errand).retry(bounded);
     let (taken, paid) = (taken.await?, paid.await?);
-    let noted = ctx.step("note", note(ctx, errand.token)).await?;
+    // Of the default's pauses the seventh is longer than the driver's patience.
+    let noted = ctx.step("note", note(ctx, errand.token));
+    let noted = noted.retry(often.clone()).await?;
     let leg = ctx.child(leg, &errand).id(leg_of(key));
     let before = ctx.now();
     ctx.sleep(NAP).await?;
