@@ -29,17 +29,13 @@ replace go.temporal.io/server => ./server
 replace github.com/temporalio/ui-server/v2 => ./ui
 ";
 
-/// Packages of the server that are emptied, and what is in them then.
-const EMPTIED: [(&str, &str); 2] = [
-    (
-        "server/common/archiver/gcloud",
-        include_str!("../temporal/gcloud.go"),
-    ),
-    (
-        "server/common/archiver/s3store",
-        include_str!("../temporal/s3store.go"),
-    ),
+/// Archivers of the server that are emptied: package, scheme and the type of its settings.
+const ARCHIVERS: [[&str; 3]; 2] = [
+    ["gcloud", "gs", "GstorageArchiver"],
+    ["s3store", "s3", "S3Archiver"],
 ];
+/// What is in each of them then.
+const ARCHIVER: &str = include_str!("../temporal/archiver.go");
 
 /// Files that are written over or put beside.
 const WRITTEN: [(&str, &str); 6] = [
@@ -89,10 +85,14 @@ pub(crate) fn build(folder: &Path) -> Result<(), String> {
 fn lay_out(sources: &Path) -> Result<(), String> {
     copy(&download(TOOL)?, sources)?;
     copy(&download(SERVER)?, &sources.join("server"))?;
-    for (package, text) in EMPTIED {
-        let package = sources.join(package);
+    for [name, scheme, config] in ARCHIVERS {
+        let package = sources.join("server/common/archiver").join(name);
         remove(&package)?;
-        write(&package.join("absent.go"), text)?;
+        let text = ARCHIVER
+            .replace("PACKAGE", name)
+            .replace("SCHEME", scheme)
+            .replace("CONFIG", config);
+        write(&package.join("absent.go"), &text)?;
     }
     for (file, text) in WRITTEN {
         write(&sources.join(file), text)?;
