@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::step::{Output, cargo};
 use crate::temporal::Server;
+use crate::versus::median;
 
 /// Rounds; the median of their ratios counts.
 const ROUNDS: usize = 5;
@@ -109,11 +110,6 @@ fn measured(program: &str, args: &[&str]) -> Result<f64, String> {
 fn per_second(text: &str) -> Option<f64> {
     let (_, rest) = text.split_once("\"per_second\":")?;
     rest.split([',', '}']).next()?.trim().parse().ok()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

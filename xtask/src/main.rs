@@ -1,5 +1,5 @@
 //! The words a newcomer needs: `test`, `bless`, `sim`, `program`, `temporal`, `compare`,
-//! `torture`.
+//! `versus`, `torture`.
 //!
 //! `cargo xtask test` is what every change must pass, here and on the build machine. It needs
 //! nothing but a toolchain: what is not installed (a target without std, cargo-deny) is replaced
@@ -24,6 +24,7 @@ mod step;
 mod suites;
 mod temporal;
 mod temporal_tool;
+mod versus;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ usage: cargo xtask <word>
   program --seed N           repeat one random program, printed
   temporal                   start a Temporal server as the tests do, until enter is pressed
   compare                    Outlast beside the official SDK on one Temporal server
+  versus COMMIT [WORKLOAD..] what the present tree costs beside that commit
   torture                    crash and kill tests with the knobs turned up";
 
 fn main() -> ExitCode {
@@ -86,6 +88,7 @@ fn run(words: &[&str]) -> Result<(), String> {
             let knob = seed_knob("OUTLAST_PROGRAM", seed)?;
             alone(&plan::program(), &[knob])
         }
+        ["versus", commit, workloads @ ..] => versus::run(commit, workloads),
         ["torture"] => step::run_all(plan::TORTURE, plan::FULL).map(drop),
         _ => Err(USAGE.into()),
     }
