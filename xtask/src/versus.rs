@@ -10,7 +10,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::step::{Output, cargo, run as run_command, succeeds};
+use crate::step::{Output, cargo, run as run_command};
+use crate::temporal::runs;
 
 /// Rounds of each workload of `bench`; in every round both programs run.
 const ROUNDS: usize = 5;
@@ -148,7 +149,7 @@ impl Side {
     }
 
     fn instructions(&self, workload: &str) -> Result<Option<f64>, String> {
-        if !succeeds(Command::new("valgrind").arg("--version")) {
+        if !runs(Path::new("valgrind"), &["--version"]) {
             return Ok(None);
         }
         let folder = self.scratch("callgrind")?;
