@@ -95,19 +95,25 @@ pub fn pause(policy: &RetryPolicy, failure: &Failure, attempt: Attempt) -> Durat
         .min(limits::DELAY)
 }
 
-/// `initial * coefficient^(attempt - 1)`, at most the longest interval; never overflows.
+/// `initial * coefficient^(attempt - 1)`, at most the longest interval: saturates, whatever the
+/// policy says. A longest interval of zero is none given.
 pub fn backoff(policy: &RetryPolicy, attempt: Attempt) -> Duration {
     let longest = if policy.max_interval.is_zero() {
         limits::DELAY
     } else {
         policy.max_interval
     };
-    let factor = power(policy.coefficient.max(1.0), attempt.0.saturating_sub(1));
-    let seconds = policy.initial.as_secs_f64() * factor;
-    if !seconds.is_finite() || seconds >= longest.as_secs_f64() {
-        return longest;
+    let factor = power(policy.factor(), attempt.0.saturating_sub(1));
+    times(policy.initial, factor).min(longest)
+}
+
+/// No length of time grows by no factor: zero times infinity is zero here, not "no number". What
+/// is longer than a duration can say is the longest there is.
+fn times(length: Duration, factor: f64) -> Duration {
+    if length.is_zero() {
+        return Duration::ZERO;
     }
-    Duration::from_secs_f64(seconds)
+    Duration::try_from_secs_f64(length.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
 
 fn power(mut base: f64, mut exponent: u32) -> f64 {
@@ -136,27 +142,68 @@ mod tests {
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 100, 100]);
     }
 
+    #[test]
+    fn no_first_pause_is_no_pause_after_any_number_of_attempts() {
+        let policy = RetryPolicy::default().initial(Duration::ZERO);
+        for attempt in [1, 2, 1_024, 1_025, 1_026, u32::MAX] {
+            assert_eq!(backoff(&policy, Attempt(attempt)), Duration::ZERO);
+        }
+    }
+
+    /// Whatever a program can build or a record can say.
+    fn any_coefficient() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            0.0..100.0f64,
+            any::<f64>(),
+            proptest::num::f64::ANY,
+            proptest::num::f64::SUBNORMAL,
+            Just(1.0),
+            Just(1.0 + f64::EPSILON),
+            Just(f64::MAX),
+            Just(f64::INFINITY),
+            Just(f64::NEG_INFINITY),
+            Just(f64::NAN),
+        ]
+    }
+
+    fn any_duration() -> impl Strategy<Value = Duration> {
+        prop_oneof![
+            Just(Duration::ZERO),
+            Just(Duration::MAX),
+            Just(Duration::from_nanos(1)),
+            (0..u64::MAX / 2_000_000).prop_map(Duration::from_micros),
+            (any::<u64>(), 0..1_000_000_000u32).prop_map(|(s, n)| Duration::new(s, n)),
+        ]
+    }
+
+    fn any_attempt() -> impl Strategy<Value = u32> {
+        prop_oneof![0..3_000u32, any::<u32>(), Just(1_025), Just(u32::MAX)]
+    }
+
     proptest! {
-        /// Pauses never shrink, never pass the longest, and no number overflows.
+        /// Pauses never shrink, never pass the longest, and are never longer than any delay.
         #[test]
-        fn pauses_grow_and_are_bounded(
-            initial in 0..u64::MAX / 2_000_000,
-            coefficient in 0.0..100.0f64,
-            longest in 0..u64::MAX / 2_000_000,
-            attempt: u32,
+        fn pauses_grow_and_are_bounded_whatever_the_policy_says(
+            initial in any_duration(),
+            coefficient in any_coefficient(),
+            longest in any_duration(),
+            attempt in any_attempt(),
         ) {
             let policy = RetryPolicy {
-                initial: Duration::from_micros(initial),
+                initial,
                 coefficient,
-                max_interval: Duration::from_micros(longest),
+                max_interval: longest,
                 ..RetryPolicy::default()
             };
             let this = backoff(&policy, Attempt(attempt));
             let next = backoff(&policy, Attempt(attempt.saturating_add(1)));
             prop_assert!(this <= next);
-            if longest > 0 {
-                prop_assert!(next <= policy.max_interval);
+            if !longest.is_zero() {
+                prop_assert!(next <= longest);
             }
+            let failure = Failure::application("Busy", "busy");
+            prop_assert!(pause(&policy, &failure, Attempt(attempt)) <= limits::DELAY);
+            prop_assert_eq!(this.is_zero(), initial.is_zero());
         }
     }
 }

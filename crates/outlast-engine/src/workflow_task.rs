@@ -23,6 +23,7 @@ use core::time::Duration;
 use minicbor::{Decode, Encode};
 use outlast_model::event::TaskFailedCause;
 use outlast_model::id::Attempt;
+use outlast_model::time::doubled;
 use outlast_model::{Fact, Failure, Timestamp, limits};
 
 /// Where the task of a run stands.
@@ -213,9 +214,8 @@ pub fn next_try(cause: TaskFailedCause, attempt: Attempt, now: Timestamp) -> Opt
 
 /// The pause after this many failures in a row.
 fn pause(failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(20);
-    let pause = limits::TASK_BACKOFF_FIRST.saturating_mul(1 << doublings);
-    pause.min(limits::TASK_BACKOFF_MAX)
+    let (first, longest) = (limits::TASK_BACKOFF_FIRST, limits::TASK_BACKOFF_MAX);
+    doubled(first, failures.saturating_sub(1), longest)
 }
 
 #[cfg(test)]

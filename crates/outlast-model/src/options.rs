@@ -78,6 +78,12 @@ impl RetryPolicy {
         self
     }
 
+    /// The coefficient as pauses grow by it: finite, at least 1, and 1 if it is no number. Records
+    /// and programs can say anything.
+    pub fn factor(&self) -> f64 {
+        self.coefficient.max(1.0).min(f64::MAX)
+    }
+
     /// Whether the number of attempts is limited.
     pub fn is_bounded(&self) -> bool {
         self.max_attempts > 0

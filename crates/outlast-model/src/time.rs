@@ -58,6 +58,12 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// The pause after so many doublings of the first one, at most the longest; saturates.
+pub fn doubled(first: Duration, doublings: u32, longest: Duration) -> Duration {
+    let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
+    first.saturating_mul(factor).min(longest)
+}
+
 /// How long ago, or in how long, for people.
 pub fn ago(time: Timestamp, now: Timestamp) -> String {
     if time > now {
@@ -105,6 +111,17 @@ mod tests {
             ["0 ms", "900 ms", "1.5 s", "60 s", "10 min", "2 h", "2 days"]
         );
         assert_eq!(ago(Timestamp(5_000_000), Timestamp(2_000_000)), "in 3.0 s");
+    }
+
+    #[test]
+    fn a_pause_doubles_up_to_the_longest_and_never_overflows() {
+        let second = Duration::from_secs(1);
+        let pauses: Vec<u64> = [0, 1, 2, 9, 10, 31, 32, u32::MAX]
+            .map(|n| doubled(second, n, second * 600).as_secs())
+            .into();
+        assert_eq!(pauses, [1, 2, 4, 512, 600, 600, 600, 600]);
+        assert_eq!(doubled(Duration::MAX, 40, Duration::MAX), Duration::MAX);
+        assert_eq!(doubled(Duration::ZERO, u32::MAX, second), Duration::ZERO);
     }
 
     #[test]

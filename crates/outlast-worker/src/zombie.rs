@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlast_model::task::{AttemptToken, StopReason};
+use outlast_model::time::doubled;
 use tokio::task::JoinHandle;
 
 use crate::bus::Bus;
@@ -83,10 +84,7 @@ impl State {
 
 /// The pause before the next try to end it: doubles up to a limit.
 pub fn pause(tries: u32, settings: &Settings) -> Duration {
-    let doubled = settings
-        .abort_after
-        .saturating_mul(1_u32.checked_shl(tries).unwrap_or(u32::MAX));
-    doubled.min(settings.zombie_retry_max)
+    doubled(settings.abort_after, tries, settings.zombie_retry_max)
 }
 
 /// An attempt that was told to stop and whose code cannot be dropped.

@@ -61,7 +61,7 @@ pub(super) fn retry_policy(policy: &RetryPolicy) -> Value {
     let types = &policy.non_retryable;
     json!({
         "initialInterval": duration(policy.initial),
-        "backoffCoefficient": policy.coefficient,
+        "backoffCoefficient": policy.factor(),
         "maximumInterval": duration(policy.max_interval),
         "maximumAttempts": policy.is_bounded().then_some(policy.max_attempts),
         "nonRetryableErrorTypes": (!types.is_empty()).then_some(types),

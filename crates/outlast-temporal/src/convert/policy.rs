@@ -13,7 +13,7 @@ use crate::proto::{common, enums};
 pub(crate) fn retry(policy: &RetryPolicy) -> common::RetryPolicy {
     common::RetryPolicy {
         initial_interval: Some(time::duration(policy.initial)),
-        backoff_coefficient: policy.coefficient,
+        backoff_coefficient: policy.factor(),
         maximum_interval: Some(time::duration(policy.max_interval)),
         maximum_attempts: i32::try_from(policy.max_attempts).unwrap_or(i32::MAX),
         non_retryable_error_types: policy.non_retryable.clone(),
@@ -142,6 +142,14 @@ mod tests {
             retry_of(Some(retry(&RetryPolicy::default()))),
             RetryPolicy::default()
         );
+    }
+
+    #[test]
+    fn a_cluster_is_sent_no_factor_that_it_would_refuse() {
+        for factor in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 0.0, 0.5] {
+            let sent = retry(&RetryPolicy::default().coefficient(factor)).backoff_coefficient;
+            assert!(sent.is_finite() && sent >= 1.0, "{factor}: {sent}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlast_model::time::doubled;
+
 /// Draws any number; the owner's only source of chance.
 pub type Chance = Arc<dyn Fn() -> u64 + Send + Sync>;
 
@@ -32,10 +34,7 @@ impl Backoff {
         let Some(doublings) = failures.checked_sub(1) else {
             return Duration::ZERO;
         };
-        let whole = self
-            .first
-            .saturating_mul(1_u32.checked_shl(doublings.min(31)).unwrap_or(u32::MAX))
-            .min(self.longest);
+        let whole = doubled(self.first, doublings, self.longest);
         let half = whole / 2;
         let share = u32::try_from(drawn % 1_000).unwrap_or(0);
         half + half.saturating_mul(share) / 1_000

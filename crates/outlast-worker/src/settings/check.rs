@@ -99,7 +99,7 @@ fn about_time(s: &Settings) -> [Rule; 8] {
             "give it some time, as 5s; worker.cached_runs = 0 keeps no runs",
         ),
         (
-            s.heartbeat_share <= 0.0,
+            s.heartbeat_share.is_nan() || s.heartbeat_share <= 0.0,
             "worker.heartbeat_share",
             "every heartbeat would go out",
             "give it a share above 0, as 0.8",
@@ -178,10 +178,12 @@ mod tests {
             broken(|s| s.sticky_timeout = Duration::ZERO),
             ["worker.sticky_timeout"]
         );
-        assert_eq!(
-            broken(|s| s.heartbeat_share = 0.0),
-            ["worker.heartbeat_share"]
-        );
+        for share in [0.0, f64::NAN] {
+            assert_eq!(
+                broken(|s| s.heartbeat_share = share),
+                ["worker.heartbeat_share"]
+            );
+        }
         assert_eq!(
             broken(|s| s.heartbeat_interval_max = second),
             ["worker.heartbeat_interval"]
