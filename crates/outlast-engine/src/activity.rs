@@ -246,9 +246,7 @@ impl Activity {
             (State::Running { incarnation, .. }, Input::Recover(i)) if i == *incarnation => {
                 Verdict::Ignore
             }
-            (State::Running { attempt, .. }, Input::Recover(_)) => {
-                self.failed(*attempt, worker_lost(), None, now)
-            }
+            (State::Running { attempt, .. }, Input::Recover(_)) => self.lost(*attempt, now),
 
             // Whoever answers hears of it with the next report; no process can be lost.
             (State::Outside { .. }, Input::Cancel | Input::Recover(_) | Input::HandOut)
@@ -332,30 +330,17 @@ impl Activity {
     }
 
     fn waiting(&self, attempt: Attempt, due: Timestamp, now: Timestamp) -> Verdict {
-        let options = &self.scheduled.options;
         let started = (attempt != Attempt::FIRST).then(|| Attempt(attempt.0 - 1));
-        let late = |kind| {
-            let failure = match &self.last_failure {
-                Some(last) => self.timeout(kind).caused_by(last.clone()),
-                None => self.timeout(kind),
-            };
-            let ending = Ending::TimedOut(failure, RetryState::Timeout);
-            Verdict::Close(
-                Outcome {
-                    attempt: started,
-                    ending,
-                },
-                None,
-            )
-        };
-        if self.expires().is_some_and(|t| now >= t) {
-            return late(TimeoutKind::ScheduleToClose);
+        let to_start = self.scheduled.options.schedule_to_start;
+        let to_start = to_start.map(|d| self.waiting_since.after(d));
+        let expires = self.expires();
+        // What passed first counts, however late it is looked at. Both at once is the usual case
+        // of an activity that names only the whole: no worker took it.
+        if to_start.is_some_and(|t| now >= t && expires.is_none_or(|whole| t <= whole)) {
+            return self.late(started, TimeoutKind::ScheduleToStart, None);
         }
-        let to_start = options
-            .schedule_to_start
-            .map(|d| self.waiting_since.after(d));
-        if to_start.is_some_and(|t| now >= t) {
-            return late(TimeoutKind::ScheduleToStart);
+        if expires.is_some_and(|t| now >= t) {
+            return self.late(started, TimeoutKind::ScheduleToClose, None);
         }
         if now >= due {
             Verdict::Ready
@@ -375,15 +360,7 @@ impl Activity {
         };
         let options = &self.scheduled.options;
         if self.expires().is_some_and(|t| now >= t) {
-            let failure = self.timeout(TimeoutKind::ScheduleToClose);
-            let ending = Ending::TimedOut(failure, RetryState::Timeout);
-            return Verdict::Close(
-                Outcome {
-                    attempt: Some(attempt),
-                    ending,
-                },
-                stop,
-            );
+            return self.late(Some(attempt), TimeoutKind::ScheduleToClose, stop);
         }
         if options
             .start_to_close
@@ -395,6 +372,30 @@ impl Activity {
             return self.failed(attempt, self.timeout(TimeoutKind::Heartbeat), stop, now);
         }
         Verdict::Wait(self.deadline())
+    }
+
+    /// The process is gone that ran this attempt. If the time for all attempts passed meanwhile, that
+    /// ended it before anybody could see the loss.
+    fn lost(&self, attempt: Attempt, now: Timestamp) -> Verdict {
+        if self.expires().is_some_and(|t| now >= t) {
+            return self.late(Some(attempt), TimeoutKind::ScheduleToClose, None);
+        }
+        self.failed(attempt, worker_lost(), None, now)
+    }
+
+    /// Out of time for good; how its last attempt failed is the cause.
+    fn late(
+        &self,
+        attempt: Option<Attempt>,
+        kind: TimeoutKind,
+        stop: Option<(Attempt, Incarnation)>,
+    ) -> Verdict {
+        let failure = match &self.last_failure {
+            Some(last) => self.timeout(kind).caused_by(last.clone()),
+            None => self.timeout(kind),
+        };
+        let ending = Ending::TimedOut(failure, RetryState::Timeout);
+        Verdict::Close(Outcome { attempt, ending }, stop)
     }
 
     /// Both may have wanted it to stop; only workflow code wants it not to run again.

@@ -114,6 +114,101 @@ fn transition_table() {
     insta::assert_snapshot!(table);
 }
 
+/// The kind of timeout that ends an activity whose first attempt no worker took, for every
+/// combination of the two limits it may have; and when.
+#[test]
+fn what_no_worker_took_in_time_is_late_to_start() {
+    use TimeoutKind::{ScheduleToClose, ScheduleToStart};
+    let kind_of = |whole: Option<u64>, to_start: Option<u64>, waiting: (u32, u64), now| {
+        let (attempt, since) = waiting;
+        let mut late = activity(State::Waiting {
+            attempt: Attempt(attempt),
+            due: Timestamp(since),
+        });
+        late.waiting_since = Timestamp(since);
+        let mut scheduled = (*late.scheduled).clone();
+        scheduled.options.schedule_to_close = whole.map(Duration::from_micros);
+        scheduled.options.schedule_to_start = to_start.map(Duration::from_micros);
+        late.scheduled = Shared::new(scheduled);
+        match late.decide(Input::Clock, Timestamp(now)) {
+            Verdict::Close(outcome, None) => match outcome.ending {
+                Ending::TimedOut(failure, RetryState::Timeout) => match &failure.kind {
+                    outlast_model::FailureKind::Timeout { kind, .. } => Some(*kind),
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            },
+            verdict => {
+                assert_eq!(verdict, Verdict::Ready);
+                None
+            }
+        }
+    };
+    let first = (1, 0);
+    // As it is filled in if only the whole is named: both pass together.
+    assert_eq!(kind_of(Some(50), Some(50), first, 49), None);
+    assert_eq!(
+        kind_of(Some(50), Some(50), first, 50),
+        Some(ScheduleToStart)
+    );
+    assert_eq!(
+        kind_of(Some(50), Some(50), first, 99),
+        Some(ScheduleToStart)
+    );
+    // The shorter of two passed first, also if nobody looked until both had.
+    assert_eq!(
+        kind_of(Some(50), Some(20), first, 20),
+        Some(ScheduleToStart)
+    );
+    assert_eq!(
+        kind_of(Some(50), Some(20), first, 99),
+        Some(ScheduleToStart)
+    );
+    assert_eq!(kind_of(None, Some(20), first, 20), Some(ScheduleToStart));
+    assert_eq!(kind_of(None, None, first, 99), None);
+    // A later attempt has the limit to start anew, and the whole runs on.
+    let second = (2, 30);
+    assert_eq!(kind_of(Some(50), Some(50), second, 49), None);
+    assert_eq!(
+        kind_of(Some(50), Some(50), second, 50),
+        Some(ScheduleToClose)
+    );
+    assert_eq!(
+        kind_of(Some(50), Some(50), second, 99),
+        Some(ScheduleToClose)
+    );
+    assert_eq!(
+        kind_of(Some(60), Some(20), second, 99),
+        Some(ScheduleToStart)
+    );
+}
+
+#[test]
+fn time_that_passed_while_no_process_ran_ends_it_and_not_the_loss() {
+    let mut lost = activity(State::Running {
+        attempt: Attempt(2),
+        incarnation: ME,
+        since: Timestamp(100),
+        beat: Timestamp(250),
+    });
+    lost.last_failure = Some(Failure::application("Busy", "the first was busy"));
+    let before = lost.decide(Input::Recover(OTHER), Timestamp(999));
+    assert!(
+        short(&before).contains("failed \"the process"),
+        "{before:?}"
+    );
+    let Verdict::Close(outcome, None) = lost.decide(Input::Recover(OTHER), Timestamp(1_000)) else {
+        panic!("it is over");
+    };
+    assert_eq!(outcome.attempt, Some(Attempt(2)));
+    let Ending::TimedOut(failure, RetryState::Timeout) = outcome.ending else {
+        panic!("{:?}", outcome.ending);
+    };
+    let kind = TimeoutKind::ScheduleToClose;
+    assert_eq!(failure.kind, Failure::timeout(kind, None).kind);
+    assert_eq!(failure.cause, lost.last_failure);
+}
+
 fn short(verdict: &Verdict) -> String {
     let text = std::format!("{verdict:?}");
     match verdict {
