@@ -199,7 +199,10 @@ impl Activity {
     pub fn decide(&self, input: Input, now: Timestamp) -> Verdict {
         match (&self.state, input) {
             (State::Waiting { attempt, due }, Input::Clock) => self.waiting(*attempt, *due, now),
-            (State::Waiting { attempt, due }, Input::HandOut) if now >= *due => {
+            // A first attempt was due when it was asked for; the clock may have gone back since.
+            (State::Waiting { attempt, due }, Input::HandOut)
+                if now >= *due || *attempt == Attempt::FIRST =>
+            {
                 Verdict::Start(*attempt)
             }
             (State::Waiting { .. }, Input::HandOut) => Verdict::Wait(self.deadline()),

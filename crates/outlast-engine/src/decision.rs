@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use outlast_model::id::{Seq, UpdateId};
+use outlast_model::planted::{Bug, is_planted};
 use outlast_model::post::{Post, PostBody};
 use outlast_model::start::UpdateReply;
 use outlast_model::task::{ActivityOrder, AttemptKind, AttemptToken, StepTask, StopReason};
@@ -58,8 +59,11 @@ impl Decision {
         kind: EventKind,
         time: Timestamp,
     ) -> Result<(), Corrupt> {
+        let (clock, time) = (time, time.max(run.last_event_time()));
+        if clock < time && sets_due_time(&kind) && !is_planted(Bug::DueFromShownTime) {
+            self.fact(run, Fact::ClockBehind { at: clock })?;
+        }
         let id = run.next_event();
-        let time = time.max(run.last_event_time());
         self.push(run, Record::Event(Event { id, time, kind }))
     }
 
@@ -121,5 +125,39 @@ impl Decision {
             self.records.reserve(USUAL_RECORDS);
         }
         self.records.push(record);
+    }
+}
+
+/// Whether something is due a while after such an event: the clock counts that while.
+fn sets_due_time(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::TimerStarted { .. }
+        | EventKind::ActivityScheduled(_)
+        | EventKind::TaskFailed { .. } => true,
+        EventKind::Started(_)
+        | EventKind::Completed { .. }
+        | EventKind::Failed { .. }
+        | EventKind::TimedOut
+        | EventKind::TaskScheduled { .. }
+        | EventKind::TaskStarted
+        | EventKind::TaskCompleted
+        | EventKind::ActivityStarted { .. }
+        | EventKind::ActivityCompleted { .. }
+        | EventKind::ActivityFailed { .. }
+        | EventKind::ActivityTimedOut { .. }
+        | EventKind::ActivityCancelRequested { .. }
+        | EventKind::ActivityCanceled { .. }
+        | EventKind::TimerFired { .. }
+        | EventKind::TimerCanceled { .. }
+        | EventKind::CancelRequested { .. }
+        | EventKind::Canceled
+        | EventKind::StepRecorded(_)
+        | EventKind::Signaled { .. }
+        | EventKind::Terminated { .. }
+        | EventKind::ContinuedAsNew(_)
+        | EventKind::Child(_)
+        | EventKind::External(_)
+        | EventKind::Update(_)
+        | EventKind::Patched { .. } => false,
     }
 }

@@ -132,6 +132,9 @@ pub struct Run {
     /// Where its code rests, and what it has not taken.
     #[n(24)]
     rest: Option<Box<Rest>>,
+    /// When it began by the clock, if that was behind the time of its start.
+    #[n(25)]
+    start_clock: Option<Timestamp>,
     /// Those of the updates that have not come to their end: a run may have answered very many.
     #[cbor(skip)]
     open_updates: Rare<BTreeSet<UpdateId>>,
@@ -159,6 +162,9 @@ pub struct Run {
     slice: Option<Timestamp>,
     #[cbor(skip)]
     bytes: u64,
+    /// What the clock said when the next event was recorded, if that is behind its time.
+    #[cbor(skip)]
+    clock_behind: Option<Timestamp>,
 }
 
 impl Run {
@@ -198,6 +204,7 @@ impl Run {
             notes: Vec::new(),
             unhandled_signals: 0,
             rest: None,
+            start_clock: None,
             open_updates: Rare::default(),
             accepted_before: Rare::default(),
             unwritten: Rare::default(),
@@ -208,6 +215,7 @@ impl Run {
             deadlines: Deadlines::default(),
             slice: None,
             bytes: 0,
+            clock_behind: None,
         };
         run.arm_run_timeout();
         Ok(run)
@@ -454,7 +462,8 @@ impl Run {
     }
 
     fn arm_run_timeout(&mut self) {
-        let time = self.started.run_timeout.map(|d| self.start_time.after(d));
+        let began = self.start_clock.unwrap_or(self.start_time);
+        let time = self.started.run_timeout.map(|d| began.after(d));
         self.deadlines.set(Deadline::Run, time);
     }
 
@@ -510,6 +519,7 @@ fn streak(
     cause: TaskFailedCause,
     failure: &outlast_model::Failure,
     at: Timestamp,
+    clock: Timestamp,
 ) -> workflow_task::State {
     if cause == TaskFailedCause::UnhandledCommand {
         return workflow_task::State::Idle;
@@ -519,6 +529,6 @@ fn streak(
         since: at,
         cause,
         failure: failure.clone(),
-        next_try: workflow_task::next_try(cause, Attempt::FIRST, at),
+        next_try: workflow_task::next_try(cause, Attempt::FIRST, clock),
     }))
 }

@@ -116,7 +116,10 @@ impl Step {
         match (&self.state, input) {
             (State::Waiting { due, .. }, Input::Clock) if now >= *due => Verdict::Ready,
             (State::Waiting { due, .. }, Input::Clock) => Verdict::Wait(*due),
-            (State::Waiting { attempt, due }, Input::HandOut) if now >= *due => {
+            // Like an activity: the first was due when it was asked for.
+            (State::Waiting { attempt, due }, Input::HandOut)
+                if now >= *due || *attempt == Attempt::FIRST =>
+            {
                 Verdict::Start(*attempt)
             }
             (State::Waiting { due, .. }, Input::HandOut) => Verdict::Wait(*due),

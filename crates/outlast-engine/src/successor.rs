@@ -38,7 +38,7 @@ pub(crate) fn continue_as_new(
     decision: &mut Decision,
 ) -> Result<(), Error> {
     let old = run.started().clone();
-    let now = now.max(run.last_event_time());
+    let (clock, now) = (now, now.max(run.last_event_time()));
     let ended = ContinuedAsNew {
         new_run_id: RunId::derived(old.run_id, Seq(0), now.0 / 1_000),
         workflow_type: command.workflow_type.unwrap_or(old.workflow_type.clone()),
@@ -47,7 +47,10 @@ pub(crate) fn continue_as_new(
         run_timeout: command.run_timeout.or(old.run_timeout),
         headers: command.headers,
     };
-    let inherited = inherited(run);
+    let mut inherited = inherited(run);
+    if clock < now && !is_planted(Bug::DueFromShownTime) {
+        inherited.push(Fact::BeganBehind { at: clock });
+    }
     let signals = command
         .signals
         .into_iter()

@@ -48,11 +48,14 @@ pub enum Bug {
     /// Outcomes that come while code waits for the disk are not put away when the process goes
     /// down.
     MailLeftAtStop = 21,
+    /// What is due a while after an event is due a while after the time it shows, which a clock
+    /// that was ahead for a moment has moved.
+    DueFromShownTime = 22,
 }
 
 impl Bug {
     /// Those that the simulator hunts.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::AnswerBeforeCommit,
         Self::LostTimer,
         Self::StaleEpochAccepted,
@@ -70,6 +73,7 @@ impl Bug {
         Self::UpdateRunsAgain,
         Self::ChildOutcomeLost,
         Self::MailLeftAtStop,
+        Self::DueFromShownTime,
     ];
 
     /// Replays that are not what happened: random programs must find each of them.

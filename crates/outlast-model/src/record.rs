@@ -238,6 +238,21 @@ pub enum Fact {
         #[n(1)]
         at: Timestamp,
     },
+    /// The event behind this shows a later time than the clock had, since times of events never
+    /// fall: what it sets in motion is due by the clock.
+    #[n(20)]
+    ClockBehind {
+        /// What the clock said.
+        #[n(0)]
+        at: Timestamp,
+    },
+    /// The same of the start, right behind it: the run goes on for one whose times were ahead.
+    #[n(21)]
+    BeganBehind {
+        /// What the clock said.
+        #[n(0)]
+        at: Timestamp,
+    },
     /// Whoever worked on the run before is shut out.
     #[n(11)]
     EpochRaised {

@@ -239,6 +239,12 @@ impl TestClock {
         self.0.advance(by);
         app.look();
     }
+
+    /// Sets it, back as well: clocks of machines do that.
+    pub fn set(&self, app: &App, to: Timestamp) {
+        self.0.set(to);
+        app.look();
+    }
 }
 
 /// Replays a history with today's code. Where interceptors ask for things of their own, see

@@ -246,8 +246,8 @@ fn resolve_step(
     Ok(decision.fact(run, Fact::Buffered { kind })?)
 }
 
-/// Hands an attempt out. The clock may have gone back since the attempt was asked for: one that
-/// history says is due starts, any other waits for its time again.
+/// Hands an attempt out. The clock may have gone back since the attempt was asked for: a first one
+/// starts all the same, since it was due when it was asked for; any other waits for its time again.
 pub(super) fn hand_out(
     run: &mut Run,
     kind: AttemptKind,
@@ -256,13 +256,12 @@ pub(super) fn hand_out(
     now: Timestamp,
     decision: &mut Decision,
 ) -> Result<(), Error> {
-    let latest = now.max(run.last_event_time());
     match kind {
         AttemptKind::Activity => {
             let Some(activity) = run.activity(seq) else {
                 return Ok(());
             };
-            match activity.decide(activity::Input::HandOut, latest) {
+            match activity.decide(activity::Input::HandOut, now) {
                 activity::Verdict::Start(attempt) => {
                     start_activity(run, seq, attempt, incarnation, now, decision)
                 }
@@ -284,7 +283,7 @@ pub(super) fn hand_out(
             let Some(step) = run.step(seq) else {
                 return Ok(());
             };
-            match step.decide(step::Input::HandOut, latest) {
+            match step.decide(step::Input::HandOut, now) {
                 step::Verdict::Start(attempt) => {
                     start_step(run, seq, attempt, incarnation, decision)
                 }

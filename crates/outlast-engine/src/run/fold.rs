@@ -39,17 +39,24 @@ impl Run {
         }
         self.next_event.0 += 1;
         self.last_event_time = self.last_event_time.max(event.time);
+        let clock = self.clock_behind.take().unwrap_or(event.time);
         if let EventKind::Update(update) = &event.kind {
             return self.change_update(update, event.id);
         }
-        self.change(&event.kind, event.time)?;
+        self.change(&event.kind, event.time, clock)?;
         if let Some(job) = Job::from_event(event) {
             self.unseen.push(job);
         }
         Ok(())
     }
 
-    fn change(&mut self, kind: &EventKind, time: Timestamp) -> Result<(), Corrupt> {
+    /// `clock`: what due times are counted from.
+    fn change(
+        &mut self,
+        kind: &EventKind,
+        time: Timestamp,
+        clock: Timestamp,
+    ) -> Result<(), Corrupt> {
         match kind {
             EventKind::Started(_) => Err(out_of_place(kind.name(), "a run starts once")),
             EventKind::TaskScheduled { .. } => {
@@ -66,14 +73,14 @@ impl Run {
                 Ok(())
             }
             EventKind::TaskFailed { cause, failure } => {
-                self.set_task(streak(*cause, failure, time));
+                self.set_task(streak(*cause, failure, time, clock));
                 self.slice_over();
                 Ok(())
             }
             EventKind::ActivityScheduled(scheduled) => {
                 let seq = scheduled.seq;
                 self.used.activity = self.used.activity.max(seq);
-                let activity = Activity::new(scheduled.clone(), time);
+                let activity = Activity::new(scheduled.clone(), clock);
                 // Not armed: its first attempt is asked for at once, or by whoever loads the run.
                 self.activities.insert(seq, Box::new(activity));
                 Ok(())
@@ -88,7 +95,7 @@ impl Run {
                 Ok(())
             }
             EventKind::TimerStarted { seq, delay, site } => {
-                self.start_timer(*seq, time.after(*delay), site);
+                self.start_timer(*seq, clock.after(*delay), site);
                 Ok(())
             }
             EventKind::TimerFired { seq } | EventKind::TimerCanceled { seq } => {
@@ -157,6 +164,15 @@ impl Run {
                 Ok(())
             }
             Fact::UpdateRejected { id, failure } => self.reject_update(id, failure),
+            Fact::ClockBehind { at } => {
+                self.clock_behind = Some(*at);
+                Ok(())
+            }
+            Fact::BeganBehind { at } => {
+                self.start_clock = Some(*at);
+                self.arm_run_timeout();
+                Ok(())
+            }
             Fact::TaskRetry { .. }
             | Fact::SliceArmed
             | Fact::SliceDisarmed
@@ -221,6 +237,8 @@ impl Run {
             | Fact::UpdatesInherited { .. }
             | Fact::Noted { .. }
             | Fact::UpdateRejected { .. }
+            | Fact::ClockBehind { .. }
+            | Fact::BeganBehind { .. }
             | Fact::EpochRaised { .. }
             | Fact::SliceArmed
             | Fact::SliceDisarmed
@@ -272,6 +290,8 @@ impl Run {
             | Fact::UpdatesInherited { .. }
             | Fact::Noted { .. }
             | Fact::UpdateRejected { .. }
+            | Fact::ClockBehind { .. }
+            | Fact::BeganBehind { .. }
             | Fact::Buffered { .. } => {}
         }
     }

@@ -386,5 +386,7 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         Fact::AttemptHandedBack { seq, at },
         Fact::StepHandedBack { seq, at },
         Fact::AttemptLeft { seq },
+        Fact::ClockBehind { at },
+        Fact::BeganBehind { at },
     ]
 }

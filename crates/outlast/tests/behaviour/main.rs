@@ -7,6 +7,7 @@ mod calls;
 mod cancel;
 mod chains;
 mod children;
+mod clock;
 mod concurrency;
 mod eviction;
 mod ids;

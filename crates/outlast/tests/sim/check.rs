@@ -66,6 +66,7 @@ impl Simulation {
         if whole.status() != row.state.status || whole.events() != row.state.events {
             return Err(format!("{row:?} is not {whole:?}"));
         }
+        self.check_due(&whole)?;
         for (seq, timer) in whole.timers() {
             if let outlast_engine::timer::State::Running { due } = timer.state
                 && row.state.wake.is_none_or(|wake| wake > due)

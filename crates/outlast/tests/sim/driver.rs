@@ -12,6 +12,7 @@ use outlast_service::shard::Turn;
 
 use super::client::Clients;
 use super::disk::Disk;
+use super::due::Asked;
 use super::ledger::Desk;
 use super::process::{Process, Shape};
 use super::program::{encoded, set_panics};
@@ -63,6 +64,7 @@ pub struct Simulation {
     pub now: Timestamp,
     pub lives: u32,
     pub reopened: u64,
+    pub asked: Asked,
     pub hash: u64,
     is_told: bool,
 }
@@ -101,6 +103,7 @@ impl Simulation {
             now: BEGIN,
             lives: 0,
             reopened: 0,
+            asked: Asked::default(),
             hash: seed,
             is_told,
         };

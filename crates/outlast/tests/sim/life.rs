@@ -97,6 +97,7 @@ impl Simulation {
     fn answer(&mut self, task: &WorkflowTask) {
         let Done { answer, evicted } = self.process.slices.run(task, &Unwatched);
         self.judge_answer(task, &answer);
+        self.note_asked(task, &answer);
         let now = self.now;
         self.process
             .shard
@@ -188,6 +189,7 @@ impl Simulation {
         self.trace(&format!("a thread comes back: {}", stuck.task.workflow_id));
         let done = stuck.slices.run(&stuck.task, &Unwatched);
         self.judge_answer(&stuck.task, &done.answer);
+        self.note_asked(&stuck.task, &done.answer);
         let now = self.now;
         self.process
             .shard

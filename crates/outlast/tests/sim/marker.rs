@@ -28,6 +28,7 @@ pub const ALL: &[&str] = &[
     "child.terminated",
     "child.timed-out",
     "clock.back",
+    "clock.behind-a-timer",
     "clock.forward",
     "commit.gathered",
     "commit.group",

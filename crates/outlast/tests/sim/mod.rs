@@ -3,7 +3,7 @@
 //!
 //! Two phases: first with faults, where nothing may ever be wrong; then without, where
 //! everything must come to an end. [`driver`] chooses what happens, [`life`] is what can happen
-//! to a process, [`stop`] how it goes down in order, [`client`] and [`world`] are what is around it; [`ledger`] and [`check`] judge.
+//! to a process, [`stop`] how it goes down in order, [`client`] and [`world`] are what is around it; [`ledger`], [`due`] and [`check`] judge.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -17,6 +17,7 @@ pub mod check;
 pub mod client;
 pub mod disk;
 pub mod driver;
+pub mod due;
 pub mod ledger;
 pub mod life;
 pub mod marker;

@@ -11,7 +11,9 @@ use outlast_model::record::AcceptedBefore;
 use outlast_model::rest::{Await, Awaited, Rest, Unread};
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
-use outlast_model::{ChildCancel, ChildOptions, EventId, EventKind, Fact, ParentClose, RunId};
+use outlast_model::{
+    ChildCancel, ChildOptions, EventId, EventKind, Fact, ParentClose, RunId, Timestamp,
+};
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
@@ -58,6 +60,8 @@ pub(super) fn fact() -> BoxedStrategy<Fact> {
                 rest: rest.map(Box::new),
             }
         ),
+        any::<u64>().prop_map(|at| Fact::ClockBehind { at: Timestamp(at) }),
+        any::<u64>().prop_map(|at| Fact::BeganBehind { at: Timestamp(at) }),
         (text(), failure()).prop_map(|(id, failure)| Fact::UpdateRejected {
             id: id.as_str().into(),
             failure
