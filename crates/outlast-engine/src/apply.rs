@@ -9,7 +9,7 @@ use alloc::string::{String, ToString};
 
 use outlast_model::id::{Attempt, RequestId, Seq, SignalName};
 use outlast_model::task::{AttemptKind, PROMISE_SIGNAL, StopReason};
-use outlast_model::{EventKind, Fact, Refusal, Timestamp};
+use outlast_model::{EventKind, Fact, Refusal, Timestamp, limits};
 
 use crate::activity::{self};
 use crate::deadline::Deadline;
@@ -79,6 +79,7 @@ pub fn apply(
             if is_repeated(run, request_id.as_ref())? || run.is_cancel_requested() {
                 return Ok(());
             }
+            let reason = limits::reason(reason);
             decision.stimulus(run, EventKind::CancelRequested { reason, request_id }, now)?;
             news(run, decision, now)
         }
@@ -88,7 +89,9 @@ pub fn apply(
         Input::Terminate { reason } => Ok(close::force(
             run,
             decision,
-            EventKind::Terminated { reason },
+            EventKind::Terminated {
+                reason: limits::reason(reason),
+            },
             now,
         )?),
         Input::Outcome(outcome) => attempt_outcome(run, outcome, now, decision),

@@ -14,7 +14,7 @@ use core::time::Duration;
 use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
 
 use crate::id::{ActivityType, Seq, WorkflowId, WorkflowType};
-use crate::limits;
+use crate::limits::{self, cut};
 use crate::payload::Payload;
 
 /// Type names Outlast itself gives to application failures.
@@ -318,19 +318,6 @@ impl fmt::Display for Failure {
         }
         Ok(())
     }
-}
-
-fn cut(mut text: String, limit: usize) -> String {
-    const MARK: &str = " [cut]";
-    if text.len() <= limit {
-        return text;
-    }
-    let mut end = limit - MARK.len();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
-    text + MARK
 }
 
 /// Written as a flat list, outermost first: decoding never recurses, whatever the bytes say.

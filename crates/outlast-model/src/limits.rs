@@ -1,5 +1,6 @@
 //! Every limit of the embedded engine, in one place. A test names each line.
 
+use alloc::string::String;
 use core::time::Duration;
 
 /// One payload: input, result, signal, details.
@@ -41,6 +42,8 @@ pub const FAILURE_MESSAGE_BYTES: usize = 4 << 10;
 pub const FAILURE_TRACE_BYTES: usize = 16 << 10;
 /// Links of a stored failure's chain.
 pub const FAILURE_CAUSES: usize = 10;
+/// Why a run is cancelled or terminated. A longer text is cut: nobody's run goes on for a long reason.
+pub const REASON_BYTES: usize = 4 << 10;
 /// The longest delay: a timer, a timeout, a back-off.
 pub const DELAY: Duration = Duration::from_secs(10 * 366 * 86_400);
 /// Pause before the first retry of a failing workflow task.
@@ -61,6 +64,25 @@ pub const START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(600);
 pub const SNAPSHOT_EVERY_COMMITS: u64 = 256;
 /// A timer is looked at again at least this often while it is open: the clock may jump.
 pub const REARM: Duration = Duration::from_secs(60);
+
+/// A text that is kept for people, with a mark at its end if it was longer.
+pub fn cut(mut text: String, limit: usize) -> String {
+    const MARK: &str = " [cut]";
+    if text.len() <= limit {
+        return text;
+    }
+    let mut end = limit.saturating_sub(MARK.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text + MARK
+}
+
+/// A reason as it is recorded.
+pub fn reason(text: String) -> String {
+    cut(text, REASON_BYTES)
+}
 
 /// Whether a text can be an id or a name.
 ///

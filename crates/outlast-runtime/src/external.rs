@@ -8,7 +8,7 @@ use std::rc::Rc;
 use outlast_model::command::{CancelExternal, SignalExternal};
 use outlast_model::event::{CancelOf, DeliveryFailedCause, Site};
 use outlast_model::failure::{RetryState, type_name};
-use outlast_model::{Command, Failure, Payload, Resolution, Seq};
+use outlast_model::{Command, Failure, Payload, Resolution, Seq, limits};
 
 use crate::cell::{Key, Kind, Subject};
 use crate::failure::TaskFailure;
@@ -45,6 +45,8 @@ impl Shared {
     pub(crate) fn cancel_external(self: &Rc<Self>, mut call: CancelCall, site: Site) -> Operation {
         self.intercept(Call::Cancel(&mut call));
         let CancelCall { target, reason } = call;
+        // As it will be recorded: a replay compares.
+        let reason = limits::reason(reason);
         let subject = Subject::ExternalCancel {
             target: target.workflow_id.clone(),
         };

@@ -77,6 +77,16 @@ impl MemoryStore {
 
     /// Keeps the snapshot of a commit that is itself thrown away: what
     /// [`Bug::SnapshotNewerThanHistory`] does at a crash.
+    /// Flips a bit in the newest blob of a run, as a bad disk would; for tests.
+    pub fn damage(&self, run: RunNo) {
+        let mut kept = self.data();
+        let head = kept.rows.get(&run).map(|row| row.state.head);
+        let blob = head.and_then(|head| kept.blobs.get_mut(&head));
+        if let Some(byte) = blob.and_then(|blob| blob.data.last_mut()) {
+            *byte ^= 1;
+        }
+    }
+
     pub(crate) fn keep_snapshot(&self, commit: &Commit) {
         self.data().put_snapshot(commit);
     }

@@ -35,8 +35,30 @@ pub(crate) fn load(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, Stri
 
 /// A run's state; the error says whether the run is at fault or the store.
 pub(crate) fn bring(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, ReadError> {
+    fetch(store, no, shard).map(|fetched| fetched.run)
+}
+
+/// A run's state, and what it took to bring it back: that decides when a snapshot is due, however
+/// short the lives of the processes are that write its commits.
+pub(crate) struct Fetched {
+    pub(crate) run: Run,
+    /// Commits since the last snapshot.
+    pub(crate) unsnapped: u64,
+    /// Bytes of the last snapshot, and bytes of the run when it was taken.
+    pub(crate) snapped: (u64, u64),
+}
+
+pub(crate) fn fetch(store: &dyn Store, no: RunNo, shard: u32) -> Result<Fetched, ReadError> {
     let loaded = store.load(no)?;
-    fold(&loaded, shard).map_err(|reason| ReadError::Damaged { run: no, reason })
+    let run = fold(&loaded, shard).map_err(|reason| ReadError::Damaged { run: no, reason })?;
+    let since: usize = loaded.blobs.iter().map(Vec::len).sum();
+    let at = loaded.row.state.bytes.saturating_sub(since as u64);
+    let snapshot = loaded.snapshot.map_or(0, |(_, bytes)| bytes.len());
+    Ok(Fetched {
+        run,
+        unsnapped: loaded.blobs.len() as u64,
+        snapped: (snapshot as u64, at),
+    })
 }
 
 fn fold(loaded: &Loaded, shard: u32) -> Result<Run, String> {

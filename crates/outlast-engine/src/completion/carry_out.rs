@@ -191,6 +191,7 @@ fn cancel_other(
     reason: String,
     site: Site,
 ) -> (EventKind, RunRef, PostBody) {
+    let reason = limits::reason(reason);
     let body = PostBody::Cancel {
         of: Some(of),
         reason: reason.clone(),

@@ -105,6 +105,14 @@ fn a_failure_has_at_most_10_links() {
 }
 
 #[test]
+fn a_reason_to_cancel_or_terminate_has_at_most_4_kib() {
+    assert_eq!(limits::REASON_BYTES, 4 * 1024);
+    let long = limits::reason("\u{fc}".repeat(4_096));
+    assert!(long.len() <= 4 * 1024 && long.ends_with(" [cut]"), "{long}");
+    assert_eq!(limits::reason(long.clone()), long);
+}
+
+#[test]
 fn the_longest_delay_is_ten_years() {
     assert_eq!(limits::DELAY, Duration::from_secs(316_224_000));
 }

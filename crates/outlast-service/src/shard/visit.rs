@@ -106,10 +106,12 @@ impl Shard {
             self.deferred.push((entry.row.state.head, entry.row.no));
             return false;
         }
-        match read::bring(store, entry.row.no, self.parts.index) {
-            Ok(run) => {
+        match read::fetch(store, entry.row.no, self.parts.index) {
+            Ok(fetched) => {
                 points::pass("run.loaded");
-                entry.run = Some(run);
+                entry.run = Some(fetched.run);
+                entry.unsnapped = fetched.unsnapped;
+                entry.snapped = fetched.snapped;
                 true
             }
             Err(error) => {
@@ -124,6 +126,7 @@ impl Shard {
         match error {
             ReadError::Damaged { .. } | ReadError::Missing => {
                 entry.damage = Some(error.to_string());
+                self.is_no_suspect(entry.row.no);
                 self.refuse_letters(entry);
             }
             ReadError::Failed { .. } => {

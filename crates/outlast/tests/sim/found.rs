@@ -399,6 +399,52 @@ fn suspects_go_on_when_the_one_that_is_tried_is_terminated() {
     assert!(["a", "b", "c"].iter().all(|id| story.is_closed(id)));
 }
 
+/// The next suspect could not be read any more, and kept the place of all behind it.
+#[test]
+fn suspects_go_on_when_the_one_whose_turn_it_is_cannot_be_read() {
+    let mut story = Story::new(SHAPE);
+    for id in ["a", "b", "c"] {
+        story.start(id, vec![Node::Recv(true)]);
+    }
+    story.settle();
+    for value in 1..4 {
+        story.crash();
+        for id in ["a", "b", "c"] {
+            story.signal(id, "b", value);
+        }
+        assert!(story.next().is_none());
+        story.commit();
+    }
+    let broken = story.disk.runs_of(&"b".into()).remove(0);
+    story.process.shard.evicted(broken.run_id);
+    story.disk.store.damage(broken.no);
+    story.settle();
+    assert!(["a", "c"].iter().all(|id| story.is_closed(id)));
+    let audit = story.process.shard.audit(broken.no).expect("it is there");
+    assert!(audit.damage.is_some());
+}
+
+/// A process that lived for fewer commits than lie between two snapshots never wrote one.
+#[test]
+fn a_run_that_outlives_short_processes_gets_its_snapshots() {
+    let mut story = Story::new(Shape {
+        snapshot_every: 10,
+        ..SHAPE
+    });
+    story.start("w", vec![Node::Recv(true)]);
+    story.settle();
+    let no = story.disk.rows().remove(0).no;
+    let mut longest = 0;
+    for value in 0..40 {
+        story.crash();
+        story.signal("w", "log", value);
+        story.settle();
+        let blobs = story.disk.store.load(no).expect("it is there").blobs.len();
+        longest = longest.max(blobs);
+    }
+    assert!(longest < 20, "{longest} blobs to load");
+}
+
 /// Attempts that were handed out beside a slice kept their slots when the store failed.
 #[test]
 fn a_store_that_fails_gives_all_slots_back() {

@@ -7,7 +7,7 @@ use outlast_model::event::Parent;
 use outlast_model::post::{ChildRequest, Post, PostBody, PostNo};
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
-use outlast_model::{EventId, Headers, Payload, Refusal, RunId, Seq};
+use outlast_model::{EventId, EventKind, Headers, Payload, Refusal, RunId, Seq};
 use outlast_service::faulty::FaultyStore;
 use outlast_service::mail::Mail;
 use outlast_service::memory::MemoryStore;
@@ -95,6 +95,39 @@ fn code_that_kills_the_process_is_not_asked() {
     for answer in [first, second] {
         assert!(matches!(heard(&answer), Err(Refusal::NotReady { .. })));
     }
+}
+
+/// A reason of any size was written as it was.
+#[test]
+fn a_long_reason_is_cut_and_stops_the_run_all_the_same() {
+    let mut story = Story::new(SHAPE);
+    story.start("w", vec![Node::Recv(true)]);
+    story.settle();
+    let reason = "why ".repeat(30 << 20);
+    story.message(Input::Cancel {
+        reason: reason.clone(),
+        request_id: None,
+    });
+    story.settle();
+    story.message(Input::Terminate { reason });
+    story.settle();
+    assert!(story.is_closed("w"));
+    let kinds = story.kinds("w");
+    let reasons: Vec<&String> = kinds
+        .iter()
+        .filter_map(|kind| match kind {
+            EventKind::CancelRequested { reason, .. } | EventKind::Terminated { reason } => {
+                Some(reason)
+            }
+            _ => None,
+        })
+        .collect();
+    assert!(!reasons.is_empty());
+    assert!(
+        reasons
+            .iter()
+            .all(|r| r.len() <= 4 << 10 && r.ends_with(" [cut]"))
+    );
 }
 
 /// Its sender was told before the disk knew that the run had ended.
