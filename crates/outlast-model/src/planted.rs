@@ -51,6 +51,11 @@ pub enum Bug {
     /// What is due a while after an event is due a while after the time it shows, which a clock
     /// that was ahead for a moment has moved.
     DueFromShownTime = 22,
+    /// A store that is opened again trusts what the log shows, and writes nothing of its own
+    /// before it answers.
+    ReopenUnsynced = 23,
+    /// A store that is opened again makes the file if it is not there.
+    CreatedOnReopen = 24,
 }
 
 impl Bug {
@@ -75,6 +80,9 @@ impl Bug {
         Self::MailLeftAtStop,
         Self::DueFromShownTime,
     ];
+
+    /// Those that only a disk shows: images of power cuts must find each of them.
+    pub const STORE: [Self; 2] = [Self::ReopenUnsynced, Self::CreatedOnReopen];
 
     /// Replays that are not what happened: random programs must find each of them.
     pub const REPLAY: [Self; 3] = [

@@ -15,6 +15,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode};
 use super::index::Batch;
 use super::post;
 use super::row::{self, int, micros};
+use super::writer::{LogState, raise_generation};
 use crate::store::{Commit, CommitError, CommitNo, Expect, RowState, RunRow};
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -52,12 +53,14 @@ pub(super) fn write(
     group: &[Commit],
     index: &Batch,
     forgotten: &[PostNo],
+    log: LogState,
 ) -> Result<(), CommitError> {
     run(conn, BEGIN)?;
     let written = write_all(conn, group, index)
         .and_then(|()| post::remove(conn, forgotten).map_err(|e| lost(&e)))
         .and_then(|()| post::write(conn, group))
         .and_then(|()| index.write(conn).map_err(|e| lost(&e)))
+        .and_then(|()| mark(conn, log).map_err(|e| lost(&e)))
         .and_then(|()| run(conn, COMMIT));
     if written.is_err() && !conn.is_autocommit() {
         // A transaction that cannot be undone leaves a connection nobody can trust.
@@ -66,6 +69,14 @@ pub(super) fn write(
         })?;
     }
     written
+}
+
+/// A transaction that begins a log says so: see the module `log`.
+fn mark(conn: &Connection, log: LogState) -> rusqlite::Result<()> {
+    match log {
+        LogState::Going => Ok(()),
+        LogState::Copied => raise_generation(conn),
+    }
 }
 
 fn write_all(conn: &Connection, group: &[Commit], index: &Batch) -> Result<(), CommitError> {

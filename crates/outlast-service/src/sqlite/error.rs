@@ -94,6 +94,31 @@ pub enum OpenError {
         /// The directory.
         path: PathBuf,
     },
+    /// The log beside the file is not its own: a backup was put in the place of a file that had
+    /// not been closed in order.
+    #[error("OL-4113: {}-wal does not belong to {}, which is another or an older copy; nothing was changed: remove {}-wal and open again to go on with this copy, or put back the file the log belongs to", path.display(), path.display(), path.display())]
+    StaleLog {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The file was emptied, and its log was not.
+    #[error("OL-4114: {} is empty and {}-wal is not; nothing was changed: put back the file, or remove both and restore a backup", path.display(), path.display())]
+    Emptied {
+        /// The database.
+        path: PathBuf,
+    },
+    /// The file under an owner is gone. It is not made anew.
+    #[error("OL-4115: {} is gone: move it back, or stop this process and restore a backup", path.display())]
+    Gone {
+        /// The database.
+        path: PathBuf,
+    },
+    /// In the place of the file of an owner is another database, or an older copy of it.
+    #[error("OL-4116: {} is not the database this process owns, but another or an older copy; nothing was changed: put back the file, or restart this process to go on with the copy", path.display())]
+    NotOurs {
+        /// The database.
+        path: PathBuf,
+    },
     /// Anything else the system said.
     #[error("OL-4112: {} cannot be opened: {reason}", path.display())]
     Other {
@@ -120,6 +145,10 @@ impl OpenError {
             Self::NotADirectory { .. } => "OL-4110",
             Self::IsADirectory { .. } => "OL-4111",
             Self::Other { .. } => "OL-4112",
+            Self::StaleLog { .. } => "OL-4113",
+            Self::Emptied { .. } => "OL-4114",
+            Self::Gone { .. } => "OL-4115",
+            Self::NotOurs { .. } => "OL-4116",
         }
     }
 
@@ -223,7 +252,7 @@ fn holder(pid: Option<u32>) -> String {
 mod tests {
     use super::*;
 
-    fn every() -> [OpenError; 12] {
+    fn every() -> [OpenError; 16] {
         let path = || PathBuf::from("a.db");
         let reason = || "no".to_owned();
         let (kind, needed, found) = ("nfs".to_owned(), "3.51", "3.1".to_owned());
@@ -247,6 +276,10 @@ mod tests {
             OpenError::Missing { path: path() },
             OpenError::NotADirectory { path: path() },
             OpenError::IsADirectory { path: path() },
+            OpenError::StaleLog { path: path() },
+            OpenError::Emptied { path: path() },
+            OpenError::Gone { path: path() },
+            OpenError::NotOurs { path: path() },
             OpenError::Other {
                 path: path(),
                 reason: reason(),

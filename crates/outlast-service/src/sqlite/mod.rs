@@ -4,7 +4,8 @@
 //! Reading order: `schema` of the file, `connect` (the settings that make a commit
 //! durable), `writer` (who may write), `commit`, `post`, `read`, and `index` (ids, written behind).
 //! Beside it: `lock` and `place` (one owner, on a disk whose locks work), `watch` (the files are
-//! still ours), `check` (for a doctor).
+//! still ours) and `rescue` (if not), `touch` (a log is made sure of) and `log` (it belongs to its file), `check` (for a
+//! doctor).
 //!
 //! Only SQLite may touch the files while they are open: closing a descriptor of them drops the
 //! locks SQLite holds in this process.
@@ -14,14 +15,18 @@ mod commit;
 mod connect;
 mod error;
 mod index;
+mod live;
 mod lock;
+mod log;
 mod place;
 mod pool;
 mod post;
 mod read;
 mod reader;
+mod rescue;
 mod row;
 mod schema;
+mod touch;
 mod watch;
 mod writer;
 
@@ -36,6 +41,9 @@ use outlast_model::view::ListFilter;
 pub use check::Report;
 pub use error::OpenError;
 pub use reader::Reader;
+#[cfg(feature = "planted")]
+pub use touch::witness;
+pub use touch::{Touch, Witness};
 
 use crate::store::{Boot, Commit, CommitError, Loaded, ReadError, RunRow, Store};
 use error::{unreadable, unreadable_run};

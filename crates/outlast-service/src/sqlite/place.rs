@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::OpenError;
 use super::lock::private;
+use super::touch;
 
 /// The files of one database, under the one name that no link hides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +48,9 @@ impl Place {
     /// the same mode.
     pub(super) fn create(&self) -> Result<(), OpenError> {
         match private(OpenOptions::new().write(true).create_new(true)).open(&self.db) {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                touch::sync_directory_of(&self.db).map_err(|e| OpenError::from_io(&self.db, &e))
+            }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(e) => Err(OpenError::from_io(&self.db, &e)),
         }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rusqlite::Connection;
 
 use super::connect;
+use super::live::Live;
 use crate::store::ReadError;
 
 /// Connections kept for the next reader; more may be in use at once.
@@ -22,7 +23,7 @@ struct Idle {
     /// Raised when all connections are let go, so that one in use then does not come back.
     generation: u64,
     is_open: bool,
-    connections: Vec<Connection>,
+    connections: Vec<(Connection, Live)>,
 }
 
 impl Pool {
@@ -56,9 +57,9 @@ impl Pool {
         };
         let conn = match kept {
             Some(conn) => conn,
-            None => connect::reader(path)?,
+            None => (connect::reader(path)?, Live::new(path)),
         };
-        let answer = read(&conn);
+        let answer = read(&conn.0);
         let mut idle = self.idle();
         if idle.generation == generation && idle.connections.len() < KEPT {
             idle.connections.push(conn);

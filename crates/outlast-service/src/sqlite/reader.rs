@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use super::check::{self, Report};
 use super::connect;
 use super::error::{OpenError, unreadable};
+use super::live::Live;
 use super::place::Place;
 use super::{read, schema};
 use crate::store::{Loaded, ReadError, RunRow};
@@ -19,6 +20,8 @@ use crate::store::{Loaded, ReadError, RunRow};
 #[derive(Debug)]
 pub struct Reader {
     conn: Mutex<Connection>,
+    /// After the connection: as long as that has the file open.
+    _live: Live,
 }
 
 impl Reader {
@@ -28,6 +31,7 @@ impl Reader {
         if !place.db.exists() {
             return Err(OpenError::Missing { path: place.db });
         }
+        let live = Live::new(&place.db);
         let conn = connect::reader(&place.db)?;
         let format = schema::identify(&conn, &place.db)?;
         if format == 0 {
@@ -37,6 +41,7 @@ impl Reader {
         schema::view(&conn, format).map_err(|e| OpenError::from_sqlite(&place.db, &e))?;
         Ok(Self {
             conn: Mutex::new(conn),
+            _live: live,
         })
     }
 

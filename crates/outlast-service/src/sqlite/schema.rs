@@ -18,7 +18,7 @@ use super::error::OpenError;
 pub(super) const APPLICATION_ID: i32 = 0x4f55_544c;
 
 /// Step n leads from format n to format n + 1.
-const STEPS: [&str; 4] = [
+const STEPS: [&str; 5] = [
     "
     CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     INSERT INTO meta VALUES ('clean', 1), ('indexed', 0);
@@ -64,6 +64,11 @@ const STEPS: [&str; 4] = [
     // Open runs past the watermark have a status that `run_open` leaves out, and large commits say
     // what is alike in short (version 2 of records).
     "",
+    // What tells a database from its copies (see the module `log`).
+    "
+    INSERT INTO meta VALUES ('store', random());
+    INSERT INTO meta VALUES ('generation', 0);
+",
 ];
 
 /// Entry n makes a file of format n + 1 look like one of format n + 2. The stars are read anew when
@@ -73,6 +78,7 @@ const VIEWS: [&str; STEPS.len() - 1] = [
     CREATE TEMP VIEW run AS SELECT *, NULL AS first_run FROM main.run;
     CREATE TEMP VIEW post AS SELECT 0 AS id, x'' AS data WHERE false;
 ",
+    "",
     "",
     "",
 ];

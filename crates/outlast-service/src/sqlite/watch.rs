@@ -29,6 +29,8 @@ pub(super) enum Sight {
     Intact,
     /// The log or its index was removed. No other is in its place.
     LogGone,
+    /// The database was moved away or removed.
+    Gone,
     /// Other files are there, or this is another process.
     Replaced,
 }
@@ -60,6 +62,9 @@ impl Watch {
             && is_same_or_gone(self.log_index, now.log_index)
         {
             return Sight::LogGone;
+        }
+        if now.pid == self.pid && now.db.is_none() {
+            return Sight::Gone;
         }
         Sight::Replaced
     }

@@ -7,21 +7,44 @@
 //!
 //! After a failure nothing is written until the files were closed and opened again, because
 //! whether the last group is on the disk is not known. What the log shows then may be in the
-//! page cache only: a sync that failed is not made good by the next one. So reopening copies the
-//! log into the database and syncs that before anything is built on it.
+//! page cache only: a sync that failed is not made good by the next one, nor is it known to the
+//! process that comes after one that died. So before SQLite opens a log it is written again, byte
+//! for byte, and synced; then a page is written that always changes (the generation) and synced
+//! with the log. Only then anything is answered. If the power goes,
+//!
+//! - before the log is synced, the disk has the frames that were synced once, and any of the others,
+//!   which count as far as they are a whole: nothing was built on them, nothing was copied from them;
+//! - while the log is copied into the database, the log is whole, and repairs what is half there;
+//! - after the log was cut off and before the head of the new one is synced (SQLite writes no frame
+//!   before), the old log may be back: whole, it gives what the database has already;
+//! - behind the head, frames of the old log have another salt and do not count, and the new ones
+//!   count when they are whole, which they are from the sync of the commit on.
+//!
+//! A checkpoint that fails leaves the log as it is, and its count of copied frames: the next one
+//! writes those pages again. The group it came behind is durable, and answered; the store is opened
+//! again before the next one. SQLite would not say that it failed, so it is not left to SQLite.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use outlast_model::planted::{Bug, is_planted};
 use outlast_model::post::PostNo;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::hooks::Wal;
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 use super::connect::{self, PAGE_BYTES};
 use super::error::{OpenError, unreadable};
 use super::index::{self, Batch, Tail};
 use super::lock::Ownership;
+use super::log::{self, Stale};
 use super::place::Place;
 use super::watch::{Sight, Watch};
-use super::{commit, post, read};
+use super::{commit, post, read, rescue, touch};
 use crate::store::{Boot, Commit, CommitError, ReadError};
+
+/// A log of so many frames is copied into the database.
+const CHECKPOINT_FRAMES: u32 = 1000;
 
 /// The one writer of a database.
 #[derive(Debug)]
@@ -30,8 +53,38 @@ pub(super) struct Writer {
     state: State,
     ownership: Option<Ownership>,
     max_bytes: Option<u64>,
+    /// The database that was taken possession of last.
+    owned: Option<Identity>,
+    log: LogState,
+    /// Frames in the log after the last commit.
+    frames: Arc<AtomicU32>,
     /// Posts to be removed. They ride along with the next group: not worth a sync of their own.
     forgotten: Vec<PostNo>,
+}
+
+/// Which database a file is, and how new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Identity {
+    store: i64,
+    generation: i64,
+}
+
+impl Identity {
+    fn next(self) -> Self {
+        Self {
+            generation: self.generation + 1,
+            ..self
+        }
+    }
+}
+
+/// Whether the next transaction begins a log, as far as can be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LogState {
+    /// It goes on with the one there is.
+    Going,
+    /// All of it is in the database.
+    Copied,
 }
 
 #[derive(Debug)]
@@ -45,13 +98,18 @@ enum State {
 impl Writer {
     /// Takes the lock and opens the file, made and brought to today's format if need be.
     pub(super) fn open(place: Place, max_bytes: Option<u64>) -> Result<Self, OpenError> {
+        let ownership = Some(Ownership::take(&place.lock, &place.db)?);
         let mut writer = Self {
             place,
             state: State::Closed,
-            ownership: None,
+            ownership,
             max_bytes,
+            owned: None,
+            log: LogState::Going,
+            frames: Arc::default(),
             forgotten: Vec::new(),
         };
+        writer.place.create()?;
         writer.connect()?;
         Ok(writer)
     }
@@ -71,18 +129,53 @@ impl Writer {
                 });
             }
         };
-        match possess(&conn, index_batch, &self.forgotten) {
+        match self.possess(&conn, index_batch) {
             Ok(found) => {
                 self.forgotten.clear();
+                self.log = LogState::Going;
                 // The mark just written made the log, if it was not there.
                 self.state = State::Owned(conn, Watch::start(&self.place));
                 Ok(found)
             }
             Err(e) => {
                 self.state = State::Opened(conn);
-                Err(unreadable(&e))
+                self.fail(e.to_string());
+                Err(e)
             }
         }
+    }
+
+    /// Reads what is there and writes the mark of an owner, all of it on the disk when it returns.
+    fn possess(
+        &mut self,
+        conn: &Connection,
+        index_batch: usize,
+    ) -> Result<(Boot, Tail), ReadError> {
+        let lost = |e: rusqlite::Error| unreadable(&e);
+        let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate).map_err(lost)?;
+        let found = identity(&tx).map_err(lost)?;
+        if self
+            .owned
+            .is_some_and(|owned| found.store != owned.store || found.generation < owned.generation)
+        {
+            let path = self.place.db.clone();
+            return Err(OpenError::NotOurs { path }.into());
+        }
+        post::remove(&tx, &self.forgotten).map_err(lost)?;
+        let boot = read::boot(&tx).map_err(lost)?;
+        let tail = index::rebuild(&tx, index_batch).map_err(lost)?;
+        tx.execute("UPDATE meta SET value = 0 WHERE key = 'clean'", ())
+            .map_err(lost)?;
+        if !is_planted(Bug::ReopenUnsynced) {
+            raise_generation(&tx).map_err(lost)?;
+        }
+        let owned = identity(&tx).map_err(lost)?;
+        tx.commit().map_err(lost)?;
+        // SQLite synced the directory for the log, but does not say whether it could.
+        touch::sync_directory_of(&self.place.wal)
+            .map_err(|e| OpenError::from_io(&self.place.db, &e))?;
+        self.owned = Some(owned);
+        Ok((boot, tail))
     }
 
     /// Closes and opens everything, then [`boot`](Self::boot).
@@ -95,19 +188,49 @@ impl Writer {
     pub(super) fn commit(&mut self, group: &[Commit], index: &Batch) -> Result<(), CommitError> {
         let outcome = match &self.state {
             State::Owned(conn, watch) => match watch.look(&self.place) {
-                Sight::Intact => commit::write(conn, group, index, &self.forgotten),
+                Sight::Intact => commit::write(conn, group, index, &self.forgotten, self.log),
                 Sight::LogGone => failed(rescue(conn)),
-                Sight::Replaced => failed("the files of the database were replaced under it"),
+                Sight::Gone => {
+                    let path = self.place.db.clone();
+                    let saved = rescue::save(conn, &self.place);
+                    failed(&format!("{}; {saved}", OpenError::Gone { path }))
+                }
+                Sight::Replaced => {
+                    let saved = rescue::save(conn, &self.place);
+                    let path = self.place.db.display();
+                    failed(&format!("the files of {path} were replaced; {saved}"))
+                }
             },
             State::Closed | State::Opened(_) => return failed("not booted, or closed"),
             State::Failed(reason) => return failed(reason),
         };
         match &outcome {
-            Ok(()) => self.forgotten.clear(),
+            Ok(()) => self.written(),
             Err(CommitError::Failed { reason }) => self.fail(reason.clone()),
             Err(CommitError::Conflict { .. } | CommitError::Full) => {}
         }
         outcome
+    }
+
+    /// A group is on the disk. When the log has become long, it is copied into the database.
+    fn written(&mut self) {
+        self.forgotten.clear();
+        if self.log == LogState::Copied {
+            self.log = LogState::Going;
+            self.owned = self.owned.map(Identity::next);
+        }
+        let State::Owned(conn, _) = &self.state else {
+            return;
+        };
+        if self.frames.load(Ordering::Relaxed) < CHECKPOINT_FRAMES {
+            return;
+        }
+        match copy(conn) {
+            Ok(log) => self.log = log,
+            // It is tried again behind the next group.
+            Err(e) if is_passing(&e) => {}
+            Err(e) => self.fail(format!("a checkpoint failed: {e}")),
+        }
     }
 
     /// Remembers what nobody will take.
@@ -160,11 +283,41 @@ impl Writer {
             self.ownership = Some(Ownership::take(&self.place.lock, &self.place.db)?);
         }
         let path = &self.place.db;
-        self.place.create()?;
-        let conn = connect::writer(path)?;
+        if is_planted(Bug::CreatedOnReopen) {
+            self.place.create()?;
+        }
+        self.prepare()?;
+        let mut conn = connect::writer(path)?;
+        let frames = self.frames.clone();
+        frames.store(0, Ordering::Relaxed);
+        let count = move |_: &mut Wal, now| {
+            frames.store(u32::try_from(now).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        };
+        conn.wal_hook(Some(count))
+            .map_err(|e| OpenError::from_sqlite(path, &e))?;
         limit(&conn, self.max_bytes).map_err(|e| OpenError::from_sqlite(path, &e))?;
         self.state = State::Opened(conn);
         Ok(())
+    }
+
+    /// What must be so before SQLite opens the files.
+    fn prepare(&self) -> Result<(), OpenError> {
+        let path = self.place.db.clone();
+        let lost = |e: std::io::Error| OpenError::from_io(&self.place.db, &e);
+        if !self.place.db.exists() {
+            // SQLite would remove the log.
+            return Err(OpenError::Gone { path });
+        }
+        match log::judge(&self.place).map_err(lost)? {
+            None => {}
+            Some(Stale::Older) => return Err(OpenError::StaleLog { path }),
+            Some(Stale::Emptied) => return Err(OpenError::Emptied { path }),
+        }
+        if is_planted(Bug::ReopenUnsynced) {
+            return Ok(());
+        }
+        touch::write_again(&self.place.wal).map_err(lost)
     }
 
     fn reconnect(&mut self) -> Result<(), ReadError> {
@@ -176,17 +329,11 @@ impl Writer {
         let State::Opened(conn) = &self.state else {
             return Ok(());
         };
-        let settled = checkpoint(conn);
-        if let Ok(Busy::No) = settled {
-            return Ok(());
-        }
-        self.fail(reason);
-        Err(settled.map_or_else(
-            |e| unreadable(&e),
-            |_| ReadError::Failed {
-                reason: "a reader holds an old view of the database: try again".to_owned(),
-            },
-        ))
+        // A reader may keep the log from being emptied: it is whole, and stays.
+        checkpoint(conn).map(|_| ()).map_err(|e| {
+            self.fail(reason);
+            unreadable(&e)
+        })
     }
 
     fn fail(&mut self, reason: String) {
@@ -207,6 +354,25 @@ enum Busy {
     Yes,
 }
 
+/// Copies as much of the log into the database as no reader is in the way of, synced.
+fn copy(conn: &Connection) -> rusqlite::Result<LogState> {
+    let sql = "PRAGMA wal_checkpoint(PASSIVE)";
+    let counts = conn
+        .prepare_cached(sql)?
+        .query_row((), |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
+    Ok(if counts.0 == counts.1 {
+        LogState::Copied
+    } else {
+        LogState::Going
+    })
+}
+
+/// A failure that says nothing of what was written: no room, or a lock.
+fn is_passing(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    code == Some(ErrorCode::DiskFull) || code == Some(ErrorCode::DatabaseBusy)
+}
+
 /// Copies the whole log into the database, synced, and empties it.
 fn checkpoint(conn: &Connection) -> rusqlite::Result<Busy> {
     let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -223,18 +389,22 @@ fn rescue(conn: &Connection) -> &'static str {
     }
 }
 
-fn possess(
-    conn: &Connection,
-    index_batch: usize,
-    forgotten: &[PostNo],
-) -> rusqlite::Result<(Boot, Tail)> {
-    let tx = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
-    post::remove(&tx, forgotten)?;
-    let boot = read::boot(&tx)?;
-    let tail = index::rebuild(&tx, index_batch)?;
-    tx.execute("UPDATE meta SET value = 0 WHERE key = 'clean'", ())?;
-    tx.commit()?;
-    Ok((boot, tail))
+fn identity(conn: &Connection) -> rusqlite::Result<Identity> {
+    let value = |key: &str| {
+        conn.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| {
+            row.get(0)
+        })
+    };
+    Ok(Identity {
+        store: value("store")?,
+        generation: value("generation")?,
+    })
+}
+
+/// Changes a page whatever is there: see the modules `writer` and `log`.
+pub(super) fn raise_generation(conn: &Connection) -> rusqlite::Result<()> {
+    let sql = "UPDATE meta SET value = value + 1 WHERE key = 'generation'";
+    conn.prepare_cached(sql)?.execute(()).map(|_| ())
 }
 
 fn finish(conn: Connection, index: &[Batch], forgotten: &[PostNo]) -> rusqlite::Result<()> {

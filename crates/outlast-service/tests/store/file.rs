@@ -233,18 +233,6 @@ fn a_log_that_is_removed_stops_commits_and_loses_nothing() {
     }
 }
 
-#[cfg(unix)]
-#[test]
-fn a_database_that_is_replaced_stops_commits() {
-    let file = File::new();
-    let store = file.open();
-    store.commit(&[start(1, 1, "a")]).expect("writes");
-    std::fs::rename(file.path(), file.dir.path().join("moved.db")).expect("renames");
-    let refused = store.commit(&[start(2, 2, "b")]).expect_err("noticed");
-    assert!(refused.to_string().contains("replaced"), "{refused}");
-    assert!(store.close().is_err(), "not an orderly stop");
-}
-
 #[test]
 fn a_reader_sees_what_a_living_owner_has_committed() {
     let file = File::new();
@@ -305,7 +293,7 @@ fn the_file_says_whose_it_is_and_is_made_for_durable_commits() {
             .expect("reads")
     };
     assert_eq!(number("PRAGMA application_id"), 0x4f55_544c);
-    assert_eq!(number("PRAGMA user_version"), 4);
+    assert_eq!(number("PRAGMA user_version"), 5);
     assert_eq!(number("PRAGMA page_size"), 8192);
     let journal: String = conn
         .query_row("PRAGMA journal_mode", (), |r| r.get(0))

@@ -147,7 +147,7 @@ fn an_owner_brings_a_file_of_format_1_to_todays() {
     let dir = file_of_format_1();
     let path = dir.path().join("runs.db");
     let store = SqliteStore::open(&path).expect("opens");
-    assert_eq!(format_of(&path), 4);
+    assert_eq!(format_of(&path), 5);
     let found = store.boot().expect("boots");
     assert_eq!(found.open, [waiting()]);
     assert_eq!((found.last_run, found.last_commit), (RunNo(2), CommitNo(3)));

@@ -9,3 +9,8 @@ mod file;
 mod format;
 mod index;
 mod open;
+mod restored;
+#[cfg(unix)]
+mod taken;
+#[cfg(feature = "planted")]
+mod trusted;

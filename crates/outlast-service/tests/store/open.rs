@@ -98,7 +98,7 @@ fn a_newer_format_is_refused_and_an_empty_file_is_made_ours() {
     let format: i32 = conn
         .query_row("PRAGMA user_version", (), |r| r.get(0))
         .expect("reads");
-    assert_eq!(format, 4);
+    assert_eq!(format, 5);
     conn.pragma_update(None, "user_version", format + 1)
         .expect("writes");
     drop(conn);
@@ -107,8 +107,8 @@ fn a_newer_format_is_refused_and_an_empty_file_is_made_ours() {
         refusal(&path),
         OpenError::Newer {
             path: path.clone(),
-            found: 5,
-            supported: 4
+            found: 6,
+            supported: 5
         }
     );
     let refused = SqliteStore::open_reader(&path).expect_err("for readers too");
