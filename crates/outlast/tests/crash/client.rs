@@ -4,14 +4,14 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use outlast::model::Refusal;
 use outlast::testing::TestClock;
 use outlast::{App, CallError, Description, Handle, RunId, Signal, Start, WorkflowDef};
 
-use crate::world::World;
+use crate::world::{Watcher, World};
 
 /// How long the client waits, of real time, until it lets virtual time pass.
 const TICK: Duration = Duration::from_millis(5);
@@ -77,12 +77,25 @@ pub(crate) enum Ack {
 }
 
 /// What a client remembers, longer than any process lives.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Memory {
     acks: Mutex<Vec<Ack>>,
+    watcher: OnceLock<Watcher>,
 }
 
 impl Memory {
+    /// Of somebody who was told this.
+    pub(crate) fn of(acks: Vec<Ack>) -> Self {
+        Self {
+            acks: Mutex::new(acks),
+            watcher: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn watch(&self, watcher: Watcher) {
+        drop(self.watcher.set(watcher));
+    }
+
     pub(crate) fn acks(&self) -> Vec<Ack> {
         let acks = self.acks.lock().unwrap_or_else(PoisonError::into_inner);
         acks.clone()
@@ -91,6 +104,10 @@ impl Memory {
     fn add(&self, ack: Ack) {
         let mut acks = self.acks.lock().unwrap_or_else(PoisonError::into_inner);
         acks.push(ack);
+        drop(acks);
+        if let Some(watcher) = self.watcher.get() {
+            watcher();
+        }
     }
 }
 

@@ -39,6 +39,27 @@ pub(crate) fn judge(scenario: &Scenario, story: &Story, clean: Option<&Story>) -
     complaints
 }
 
+/// What is wrong with a disk alone, before anything goes on from it.
+pub(crate) fn of_disk(story: &Story) -> Vec<String> {
+    let mut complaints: Vec<String> = Vec::new();
+    complaints.extend(story.damage.iter().map(|line| format!("damaged: {line}")));
+    for ack in &story.acks {
+        complaints.extend(lost(story, ack));
+    }
+    for run in &story.runs {
+        let id = &run.row.workflow_id;
+        if let Some(damage) = &run.damage {
+            complaints.push(format!("damaged: {id} cannot be read: {damage}"));
+        } else if let Err(violation) = grammar::check(&run.history) {
+            complaints.push(format!("duplicated: {id}: {violation}"));
+        }
+        complaints.extend(signals_twice(run));
+    }
+    complaints.extend(strangers(story));
+    complaints.extend(updates_twice(story));
+    complaints
+}
+
 /// What was acknowledged must be there, for good.
 fn lost(story: &Story, ack: &Ack) -> Option<String> {
     let runs = |id: &String| {
@@ -137,7 +158,18 @@ fn unsound(run: &Recorded) -> Vec<String> {
     if run.is_open() {
         complaints.push(format!("stuck: {id} is open"));
     }
-    let mut requests = BTreeSet::new();
+    complaints.extend(signals_twice(run));
+    let has_turn = |event: &Event| matches!(event.kind, EventKind::TaskCompleted);
+    if run.history.iter().any(has_turn)
+        && let Err(error) = replay_as(run.row.workflow_type.as_str(), &run.history)
+    {
+        complaints.push(format!("{id} does not replay: {error}"));
+    }
+    complaints
+}
+
+fn signals_twice(run: &Recorded) -> Vec<String> {
+    let (mut requests, mut complaints) = (BTreeSet::new(), Vec::new());
     for event in &run.history {
         if let EventKind::Signaled {
             request_id: Some(request),
@@ -145,14 +177,9 @@ fn unsound(run: &Recorded) -> Vec<String> {
         } = &event.kind
             && !requests.insert(request)
         {
+            let id = &run.row.workflow_id;
             complaints.push(format!("duplicated: {id} has signal {request} twice"));
         }
-    }
-    let has_turn = |event: &Event| matches!(event.kind, EventKind::TaskCompleted);
-    if run.history.iter().any(has_turn)
-        && let Err(error) = replay_as(run.row.workflow_type.as_str(), &run.history)
-    {
-        complaints.push(format!("{id} does not replay: {error}"));
     }
     complaints
 }

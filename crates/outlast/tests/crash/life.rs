@@ -2,7 +2,7 @@
 //! off. What the next one finds is a copy of the files as the dead one left them, log and all.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -122,42 +122,92 @@ static CASES: AtomicU64 = AtomicU64::new(0);
 
 /// Lets processes live one after the other, each with its fate, until one comes to an end.
 pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
-    let case = format!("case-{}", CASES.fetch_add(1, Ordering::SeqCst));
-    let disk = scratch();
-    let (ledger, memory) = (Arc::new(Ledger::default()), Arc::new(Memory::default()));
-    let mut story = Story {
-        case,
-        calls: 0,
-        commits: 0,
-        deaths: 0,
-        failures: 0,
-        stops: 0,
-        is_stuck: false,
-        acks: Vec::new(),
-        effects: Vec::new(),
-        runs: Vec::new(),
-        remains: Vec::new(),
-        damage: Vec::new(),
-        posts: 0,
-    };
-    let mut now = Duration::ZERO;
-    for life in 0..LIVES {
-        let fate = fates.get(life);
-        let place = disk.path().join(format!("life-{life}"));
-        std::fs::create_dir(&place).expect("a directory");
-        if life > 0 {
-            copy(&disk.path().join(format!("life-{}", life - 1)), &place);
+    let mut lives = Lives::new(new_case());
+    lives.go_on(scenario, fates, lie);
+    lives.told()
+}
+
+/// A name that no other case has.
+pub(crate) fn new_case() -> String {
+    format!("case-{}", CASES.fetch_add(1, Ordering::SeqCst))
+}
+
+/// Processes on one disk, one after the other.
+pub(crate) struct Lives {
+    disk: tempfile::TempDir,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) story: Story,
+    /// The time since the beginning.
+    pub(crate) now: Duration,
+    life: usize,
+    /// Whether the disk may be full for a while.
+    pub(crate) room: Disk,
+    /// Asked before each commit, with the time.
+    pub(crate) before: Option<Before>,
+}
+
+/// Hears the time before each commit.
+pub(crate) type Before = Arc<dyn Fn(Duration) + Send + Sync>;
+
+impl Lives {
+    pub(crate) fn new(case: String) -> Self {
+        let disk = scratch();
+        std::fs::create_dir(disk.path().join("life-0")).expect("a directory");
+        Self {
+            disk,
+            ledger: Arc::new(Ledger::default()),
+            memory: Arc::new(Memory::default()),
+            story: Story::new(case),
+            now: Duration::ZERO,
+            life: 0,
+            room: Disk::HasRoom,
+            before: None,
         }
-        let store = Arc::new(Mortal::open(&place.join("runs.db"), fate, lie));
-        let world = World::new(&story.case, &ledger, life, store.killer());
-        let process = Process::begin(scenario, store, (&world, now));
-        let end = process.run(scenario, &story.case, &memory);
-        now = process.now();
+    }
+
+    /// Where the files of the present process are.
+    pub(crate) fn place(&self) -> PathBuf {
+        self.disk.path().join(format!("life-{}", self.life))
+    }
+
+    /// The present process is gone; the next one finds this of its disk.
+    pub(crate) fn next(&mut self, copy: impl FnOnce(&Path, &Path)) {
+        let before = self.place();
+        self.life += 1;
+        let place = self.place();
+        std::fs::create_dir(&place).expect("a directory");
+        copy(&before, &place);
+    }
+
+    /// Lets processes live until one comes to an end.
+    pub(crate) fn go_on(&mut self, scenario: &Scenario, fates: &[Fate], lie: Lie) {
+        for fate in 0..LIVES {
+            match self.one(scenario, fates.get(fate), lie) {
+                End::Died | End::Stopped => self.next(copy),
+                End::Done | End::Stuck => return,
+            }
+        }
+    }
+
+    /// Lets one process live.
+    pub(crate) fn one(&mut self, scenario: &Scenario, fate: Option<&Fate>, lie: Lie) -> End {
+        let path = self.place().join("runs.db");
+        let mut store = Mortal::open(&path, fate, lie);
+        store.before = self.before.clone();
+        if self.room == Disk::MayBeFull {
+            store.room = Disk::MayBeFull;
+        }
+        let store = Arc::new(store);
+        let story = &mut self.story;
+        let world = World::new(&story.case, &self.ledger, self.life, store.killer());
+        let process = Process::begin(scenario, store, (&world, self.now));
+        let end = process.run(scenario, &story.case, &self.memory);
+        self.now = process.now();
         story.calls = process.store.calls();
         story.commits = process.store.commits.load(Ordering::SeqCst);
         story.failures += process.store.failures();
         story.failures += u32::from(fate.is_some_and(|f| f.cut == Cut::Crash(Fault::Full)));
-        let path = place.join("runs.db");
         if end == End::Done {
             process.rest(&path);
         }
@@ -166,28 +216,56 @@ pub(crate) fn live(scenario: &Scenario, fates: &[Fate], lie: Lie) -> Story {
         let remains = recorded(&path, &mut story.damage);
         process.bury();
         if end == End::Done {
-            story.posts = posts_at_rest(scenario, &path, (&world, now));
+            story.posts = posts_at_rest(scenario, &path, (&world, self.now));
         }
+        story.end(end, remains);
+        end
+    }
+
+    /// What became of it all.
+    pub(crate) fn told(mut self) -> Story {
+        self.story.acks = self.memory.acks();
+        self.story.effects = self.ledger.effects();
+        self.story
+    }
+}
+
+impl Story {
+    pub(crate) fn new(case: String) -> Self {
+        Self {
+            case,
+            calls: 0,
+            commits: 0,
+            deaths: 0,
+            failures: 0,
+            stops: 0,
+            is_stuck: false,
+            acks: Vec::new(),
+            effects: Vec::new(),
+            runs: Vec::new(),
+            remains: Vec::new(),
+            damage: Vec::new(),
+            posts: 0,
+        }
+    }
+
+    fn end(&mut self, end: End, remains: Vec<Recorded>) {
         match end {
             End::Died => {
-                story.deaths += 1;
-                story.remains.push(remains);
+                self.deaths += 1;
+                self.remains.push(remains);
             }
             End::Stopped => {
-                story.failures += 1;
-                story.stops += 1;
-                story.remains.push(remains);
+                self.failures += 1;
+                self.stops += 1;
+                self.remains.push(remains);
             }
             End::Done | End::Stuck => {
-                story.is_stuck = end == End::Stuck;
-                story.runs = remains;
-                break;
+                self.is_stuck = end == End::Stuck;
+                self.runs = remains;
             }
         }
     }
-    story.acks = memory.acks();
-    story.effects = ledger.effects();
-    story
 }
 
 /// What nobody has heard although there is nothing else to do. What was under way when the last
@@ -212,7 +290,7 @@ fn posts(path: &Path) -> u64 {
 }
 
 /// A directory in memory where there is one: thousands of syncs are not the point here.
-fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() {
         tempfile::tempdir_in(memory)
@@ -224,7 +302,7 @@ fn scratch() -> tempfile::TempDir {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(crate) enum End {
     Done,
     Died,
     Stopped,
@@ -251,6 +329,7 @@ impl Process {
         let clock = env.clock();
         let begin = clock.now();
         drop(store.clock.set(clock.clone()));
+        store.begin.set(begin).ok();
         let app = runtime.block_on(env.start());
         clock.advance(&app, now);
         Self {
@@ -321,8 +400,10 @@ struct Mortal {
     has_failed: AtomicBool,
     failures: Mutex<u32>,
     room: Disk,
+    before: Option<Before>,
     clock: OnceLock<outlast::testing::TestClock>,
     died: OnceLock<outlast::model::Timestamp>,
+    begin: OnceLock<outlast::model::Timestamp>,
 }
 
 impl Mortal {
@@ -354,8 +435,10 @@ impl Mortal {
             has_failed: AtomicBool::new(false),
             failures: Mutex::new(0),
             room,
+            before: None,
             clock: OnceLock::new(),
             died: OnceLock::new(),
+            begin: OnceLock::new(),
         }
     }
 
@@ -433,6 +516,11 @@ impl Store for Mortal {
         if self.has_failed.load(Ordering::SeqCst) {
             return failed;
         }
+        if let (Some(before), Some(clock), Some(begin)) =
+            (&self.before, self.clock.get(), self.begin.get())
+        {
+            before(clock.now().since(*begin));
+        }
         match self.failing() {
             None => self.over(self.store.commit(group)),
             Some(Written::No) => failed,
@@ -476,7 +564,7 @@ impl Store for Mortal {
 }
 
 /// All runs of the file, with their histories, and what is wrong with the file.
-fn recorded(path: &Path, damage: &mut Vec<String>) -> Vec<Recorded> {
+pub(crate) fn recorded(path: &Path, damage: &mut Vec<String>) -> Vec<Recorded> {
     let disk = SqliteStore::open_reader(path).expect("the file can be read");
     damage.extend(disk.check().expect("the file can be checked").damage);
     let everything = ListFilter {
@@ -507,7 +595,7 @@ fn read(disk: &Reader, row: RunRow) -> Recorded {
 }
 
 /// The files as they are, locks and all forgotten.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     for ending in ["", "-wal"] {
         let name = format!("runs.db{ending}");
         let file = from.join(&name);

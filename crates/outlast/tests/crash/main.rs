@@ -4,6 +4,7 @@
 //! fail there, the process is cut off at that call, what is on its disk is opened by a new one,
 //! the client repeats what was not acknowledged, and the judge compares what was acknowledged,
 //! what was done and what is recorded. Virtual time: a pause costs nothing.
+#![allow(dead_code, reason = "some parts only the power suite uses")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use outlast::ActivityCtx;
 
@@ -17,16 +17,48 @@ pub(crate) struct Effect {
     pub(crate) attempt: u32,
 }
 
+/// Told of every change, right behind it.
+pub(crate) type Watcher = Arc<dyn Fn() + Send + Sync>;
+
 /// What happened in the world.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Ledger {
     effects: Mutex<Vec<Effect>>,
     is_fixed: AtomicBool,
     /// What was handed out last to somebody outside.
     token: Mutex<Option<String>>,
+    watcher: OnceLock<Watcher>,
 }
 
 impl Ledger {
+    /// As it was when there were so many effects.
+    pub(crate) fn as_of(&self, effects: usize, token: Option<String>, is_fixed: bool) -> Self {
+        Self {
+            effects: Mutex::new(self.effects().into_iter().take(effects).collect()),
+            is_fixed: AtomicBool::new(is_fixed),
+            token: Mutex::new(token),
+            watcher: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn watch(&self, watcher: Watcher) {
+        drop(self.watcher.set(watcher));
+    }
+
+    pub(crate) fn token(&self) -> Option<String> {
+        lock(&self.token).clone()
+    }
+
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.is_fixed.load(Ordering::SeqCst)
+    }
+
+    fn changed(&self) {
+        if let Some(watcher) = self.watcher.get() {
+            watcher();
+        }
+    }
+
     pub(crate) fn effects(&self) -> Vec<Effect> {
         lock(&self.effects).clone()
     }
@@ -95,10 +127,11 @@ impl World {
     /// From here on the code of the scenario works.
     pub(crate) fn fix(&self) {
         self.ledger.is_fixed.store(true, Ordering::SeqCst);
+        self.ledger.changed();
     }
 
     pub(crate) fn is_fixed(&self) -> bool {
-        self.ledger.is_fixed.load(Ordering::SeqCst)
+        self.ledger.is_fixed()
     }
 
     /// Hands out a token, to settle a promise or to answer an attempt.
@@ -107,10 +140,12 @@ impl World {
         if !self.is_dead.load(Ordering::SeqCst) {
             *last = Some(token);
         }
+        drop(last);
+        self.ledger.changed();
     }
 
     pub(crate) fn token(&self) -> Option<String> {
-        lock(&self.ledger.token).clone()
+        self.ledger.token()
     }
 
     fn note(&self, key: String, attempt: u32) {
@@ -119,6 +154,8 @@ impl World {
             let life = self.life;
             effects.push(Effect { life, key, attempt });
         }
+        drop(effects);
+        self.ledger.changed();
     }
 }
 

@@ -1,0 +1,146 @@
+//! Power cuts: scenarios are recorded below SQLite, and every disk that could be there after a cut
+//! is opened, read, checked, and gone on from.
+//!
+//! Each disk is opened by the production store: it must not be refused, its check finds nothing,
+//! every call that was acknowledged before the cut is there, nothing is there twice, nothing was done
+//! in the world that is not on record. Some recoveries are recorded as well, and cut. Then the
+//! engine goes on to the end, and the judge of the crash suite looks at all of it: once for each
+//! content that the store port tells and each state of the world outside, since the engine sees
+//! nothing else of a disk.
+//!
+//! `OUTLAST_POWER_IMAGES` says how many disks, `OUTLAST_POWER_SEED` which, `OUTLAST_POWER_SCENARIO`
+//! of which scenario only. What an engine does depends on its threads as well: a disk that fails
+//! is kept, and named.
+#![allow(dead_code, reason = "parts of the crash suite are used, not all")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[path = "../crash/client.rs"]
+mod client;
+#[path = "../crash/family.rs"]
+mod family;
+#[path = "../crash/judge.rs"]
+mod judge;
+#[path = "../crash/life.rs"]
+mod life;
+#[path = "../crash/message.rs"]
+mod message;
+#[path = "../crash/outside.rs"]
+mod outside;
+#[path = "../crash/script.rs"]
+mod script;
+#[path = "../crash/speech.rs"]
+mod speech;
+#[path = "../crash/world.rs"]
+mod world;
+
+mod bare;
+mod cut;
+mod exam;
+mod tape;
+
+use std::sync::Mutex;
+
+use bare::Bare;
+use cut::{Subject, Tally};
+use outlast_vfs::{Call, Fault, How};
+use tape::Plan;
+
+/// Disks of a run without a knob.
+const FEW: usize = 2_000;
+/// Scenarios of the crash suite that also run with a fault, and at the how manieth call.
+const FAULTY: [&str; 8] = [
+    "one activity",
+    "sequence",
+    "signals",
+    "step",
+    "timers",
+    "child",
+    "update",
+    "many runs",
+];
+
+fn knob(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Everything that is recorded.
+fn subjects() -> Vec<Subject> {
+    let bare = Bare::ALL.into_iter().map(Subject::Bare);
+    let plain = script::all().map(|scenario| Plan {
+        name: scenario.name.to_owned(),
+        scenario,
+        fault: None,
+    });
+    let faulty = FAULTY.iter().flat_map(|name| {
+        let scenario = script::all().find(|scenario| scenario.name == *name);
+        let scenario = scenario.expect("a scenario of this name");
+        [1, 2, 3].map(|at| Plan {
+            name: format!("{name}, sync {at} fails"),
+            scenario,
+            fault: Some(Fault::once(Call::Sync, at, How::Broken)),
+        })
+    });
+    bare.chain(plain.chain(faulty).map(Subject::Engine))
+        .collect()
+}
+
+/// Runs all subjects, two at a time, so many disks in all.
+fn run(subjects: &[Subject], images: usize, seed: u64) -> Tally {
+    let each = images.div_ceil(subjects.len());
+    let (next, tally) = (Mutex::new(subjects.iter()), Mutex::new(Tally::default()));
+    let work = || {
+        loop {
+            let Some(subject) = next.lock().expect("not poisoned").next() else {
+                return;
+            };
+            let found = cut::cut(subject, each, seed);
+            tally.lock().expect("not poisoned").add(found);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    tally.into_inner().expect("not poisoned")
+}
+
+#[test]
+fn no_power_cut_loses_anything() {
+    if std::env::var(exam::FRESH).is_ok() {
+        return;
+    }
+    let images = knob("OUTLAST_POWER_IMAGES").unwrap_or(FEW);
+    let seed = knob("OUTLAST_POWER_SEED").unwrap_or(1) as u64;
+    let wanted = std::env::var("OUTLAST_POWER_SCENARIO").ok();
+    let mut subjects = subjects();
+    subjects.retain(|subject| wanted.as_deref().is_none_or(|name| subject.name() == name));
+    assert!(!subjects.is_empty(), "no scenario is called {wanted:?}");
+    let tally = run(&subjects, images, seed);
+    println!("{}", tally.details());
+    println!("{}", tally.verdict());
+    assert!(
+        tally.complaints.is_empty(),
+        "\n{}\n",
+        tally.complaints.join("\n")
+    );
+    if wanted.is_none() {
+        assert!(tally.scenarios >= 40);
+        assert!(tally.distinct() * 10 >= images * 9, "{}", tally.verdict());
+        assert!(tally.partial * 3 >= tally.distinct(), "{}", tally.details());
+    }
+}
+
+#[test]
+fn a_fresh_process_sees_what_this_one_does() {
+    let Ok(dir) = std::env::var(exam::FRESH) else {
+        let dir = life::scratch();
+        let seen = exam::examine(dir.path()).expect("a new file");
+        let again = exam::examine_afresh(dir.path());
+        assert_eq!(again, Ok(seen.logical));
+        return;
+    };
+    let seen = exam::examine(dir.as_ref()).expect("the disk is taken");
+    println!("seen: {}", seen.logical);
+}
