@@ -81,7 +81,11 @@ impl RetryPolicy {
     /// The coefficient as pauses grow by it: finite, at least 1, and 1 if it is no number. Records
     /// and programs can say anything.
     pub fn factor(&self) -> f64 {
-        self.coefficient.max(1.0).min(f64::MAX)
+        if self.coefficient >= 1.0 {
+            self.coefficient.min(f64::MAX)
+        } else {
+            1.0
+        }
     }
 
     /// Whether the number of attempts is limited.
