@@ -86,14 +86,12 @@ pub fn apply(
         Input::Update { request, is_fast } => update::arrive(run, request, is_fast, now, decision),
         Input::Admit => update::admit_all(run, now, decision),
         Input::Post(post) => post::receive(run, *post, now, decision),
-        Input::Terminate { reason } => Ok(close::force(
-            run,
-            decision,
-            EventKind::Terminated {
+        Input::Terminate { reason } => {
+            let ended = EventKind::Terminated {
                 reason: limits::reason(reason),
-            },
-            now,
-        )?),
+            };
+            Ok(close::force(run, decision, ended, now)?)
+        }
         Input::Outcome(outcome) => attempt_outcome(run, outcome, now, decision),
         Input::Heartbeat { token, .. } if token.kind == AttemptKind::Step => Ok(()),
         Input::Heartbeat { token, details } => heartbeat(run, token, details, now, decision),
