@@ -18,7 +18,7 @@ const SQLITE_FIXED: i32 = 3_051_003;
 const SQLITE_FIXED_3_50: std::ops::Range<i32> = 3_050_007..3_051_000;
 
 /// How long a statement waits for a lock of another connection.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 /// More than there are statements: none is ever prepared twice.
 const STATEMENTS: usize = 64;
 

@@ -50,7 +50,7 @@ use error::{unreadable, unreadable_run};
 use index::Tail;
 use place::Place;
 use pool::Pool;
-use writer::Writer;
+use writer::{Busy, Writer};
 
 /// Settings of a database that have a good default.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl SqliteStore {
 
     fn read<T>(
         &self,
-        read: impl FnOnce(&rusqlite::Connection) -> Result<T, ReadError>,
+        read: impl Fn(&rusqlite::Connection) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
         self.readers.read(&self.path, read)
     }
@@ -197,6 +197,13 @@ impl Store for SqliteStore {
         let batch = self.tail().plan(group);
         writer.commit(group, &batch)?;
         self.tail().committed(group, &batch);
+        if writer.is_log_long() && writer.begin_log_anew() == Busy::Yes {
+            // Readers of ours let it through and read again. Others cannot be asked.
+            let again = self.readers.without_readers(|| writer.begin_log_anew());
+            if again == Busy::Yes {
+                writer.wait_for_a_longer_log();
+            }
+        }
         Ok(())
     }
 
@@ -215,7 +222,7 @@ impl Store for SqliteStore {
     fn find(&self, workflow_id: &WorkflowId, limit: usize) -> Result<Vec<RunRow>, ReadError> {
         // First those that wait: what has left them is in the table.
         let waiting = self.tail().runs_of(workflow_id);
-        self.read(|conn| read::find(conn, workflow_id, limit, waiting))
+        self.read(|conn| read::find(conn, workflow_id, limit, waiting.clone()))
     }
 
     fn find_run(&self, run_id: RunId) -> Result<Option<RunRow>, ReadError> {

@@ -26,6 +26,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::post::PostNo;
@@ -45,6 +46,10 @@ use crate::store::{Boot, Commit, CommitError, ReadError};
 
 /// A log of so many frames is copied into the database.
 const CHECKPOINT_FRAMES: u32 = 1000;
+/// A log of so many, 32 MiB, is begun anew even if readers must be stopped for it.
+const LONG_FRAMES: u32 = 4096;
+/// How long a commit waits for readers then.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// The one writer of a database.
 #[derive(Debug)]
@@ -58,6 +63,8 @@ pub(super) struct Writer {
     log: LogState,
     /// Frames in the log after the last commit.
     frames: Arc<AtomicU32>,
+    /// So many are too many.
+    long: u32,
     /// Posts to be removed. They ride along with the next group: not worth a sync of their own.
     forgotten: Vec<PostNo>,
 }
@@ -107,6 +114,7 @@ impl Writer {
             owned: None,
             log: LogState::Going,
             frames: Arc::default(),
+            long: LONG_FRAMES,
             forgotten: Vec::new(),
         };
         writer.place.create()?;
@@ -233,6 +241,43 @@ impl Writer {
         }
     }
 
+    /// Whether readers that overlap have kept the log from beginning anew for too long.
+    pub(super) fn is_log_long(&self) -> bool {
+        self.frames.load(Ordering::Relaxed) >= self.long
+    }
+
+    /// Copies the log and has the next transaction begin it anew. Readers that began before are
+    /// waited for, a moment: new ones read the database alone and are not in the way.
+    pub(super) fn begin_log_anew(&mut self) -> Busy {
+        let State::Owned(conn, _) = &self.state else {
+            return Busy::No;
+        };
+        let outcome = conn
+            .busy_timeout(MOMENT)
+            .and_then(|()| run_checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)"));
+        let restored = conn.busy_timeout(connect::BUSY);
+        match outcome.and_then(|busy| restored.map(|()| busy)) {
+            Ok(Busy::No) => {
+                self.log = LogState::Copied;
+                self.frames.store(0, Ordering::Relaxed);
+                self.long = LONG_FRAMES;
+                Busy::No
+            }
+            Ok(Busy::Yes) => Busy::Yes,
+            Err(e) if is_passing(&e) => Busy::Yes,
+            Err(e) => {
+                self.fail(format!("a checkpoint failed: {e}"));
+                Busy::No
+            }
+        }
+    }
+
+    /// The reader in the way is none of ours: it is waited for again when the log has grown.
+    pub(super) fn wait_for_a_longer_log(&mut self) {
+        let frames = self.frames.load(Ordering::Relaxed);
+        self.long = frames + frames / 4;
+    }
+
     /// Remembers what nobody will take.
     pub(super) fn forget(&mut self, posts: &[PostNo]) -> Result<(), CommitError> {
         match &self.state {
@@ -349,8 +394,10 @@ impl Writer {
 
 /// Whether a reader kept a checkpoint from being complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Busy {
+pub(super) enum Busy {
+    /// No.
     No,
+    /// Yes.
     Yes,
 }
 
@@ -375,7 +422,10 @@ fn is_passing(error: &rusqlite::Error) -> bool {
 
 /// Copies the whole log into the database, synced, and empties it.
 fn checkpoint(conn: &Connection) -> rusqlite::Result<Busy> {
-    let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+    run_checkpoint(conn, "PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+fn run_checkpoint(conn: &Connection, sql: &str) -> rusqlite::Result<Busy> {
     let is_busy: bool = conn.query_row(sql, (), |row| row.get(0))?;
     Ok(if is_busy { Busy::Yes } else { Busy::No })
 }

@@ -8,6 +8,7 @@ mod faulty;
 mod file;
 mod format;
 mod index;
+mod long_log;
 mod open;
 mod restored;
 #[cfg(unix)]
