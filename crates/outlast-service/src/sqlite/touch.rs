@@ -84,12 +84,14 @@ pub(super) fn write_again(path: &Path) -> io::Result<()> {
 }
 
 /// Syncs a file that SQLite has not open.
+#[expect(clippy::disallowed_methods, reason = "SQLite has closed it")]
 pub(super) fn sync(path: &Path) -> io::Result<()> {
     tell(path, Touch::Sync)?;
     File::open(path)?.sync_all()
 }
 
 /// Syncs the directory of a file: that it is there, under this name, is on the disk then.
+#[expect(clippy::disallowed_methods, reason = "SQLite locks no directory")]
 pub(super) fn sync_directory_of(path: &Path) -> io::Result<()> {
     tell(path, Touch::SyncDirectory)?;
     if cfg!(unix)
