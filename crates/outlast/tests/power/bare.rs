@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use outlast::model::record;
 use outlast_service::conformance::{follow, start};
 use outlast_service::sqlite::SqliteStore;
 use outlast_service::store::{Commit, CommitError, Store};
@@ -94,6 +95,11 @@ impl Bare {
         bare("format 4", |p| p.migrate(4)),
     ];
 
+    /// Whether its files are a hundred times as large as others.
+    pub(crate) fn is_large(&self) -> bool {
+        self.name == "a checkpoint"
+    }
+
     pub(crate) fn record(&self) -> Recording {
         let dir = scratch();
         let mut player = Player {
@@ -177,7 +183,7 @@ impl Player {
             self.commits += 1;
             let run = self.commits;
             let mut large = start(run, self.commits, &format!("w{run}"));
-            large.snapshot = Some(large.blob.repeat(30_000));
+            large.snapshot = Some(record::frame(&"x".repeat(600_000)));
             self.write(&large);
         }
         self.work(2);
@@ -208,6 +214,9 @@ impl Player {
         conn.pragma_update(None, "user_version", format)
             .expect("goes back");
         drop(conn);
+        // How the file came to be so is not on record.
+        self.lab = Lab::on(&self.dir).expect("a directory to watch");
+        self.lab.mark(self.marks.len() - 1);
         self.work(3);
     }
 

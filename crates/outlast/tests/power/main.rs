@@ -117,7 +117,8 @@ fn no_power_cut_loses_anything() {
     let mut subjects = subjects();
     subjects.retain(|subject| wanted.as_deref().is_none_or(|name| subject.name() == name));
     assert!(!subjects.is_empty(), "no scenario is called {wanted:?}");
-    let tally = run(&subjects, images, seed);
+    let mut tally = run(&subjects, images, seed);
+    let fresh = tally.open_afresh();
     println!("{}", tally.details());
     println!("{}", tally.verdict());
     assert!(
@@ -126,8 +127,8 @@ fn no_power_cut_loses_anything() {
         tally.complaints.join("\n")
     );
     if wanted.is_none() {
-        assert!(tally.scenarios >= 40);
-        assert!(tally.distinct() * 10 >= images * 9, "{}", tally.verdict());
+        assert!(tally.scenarios >= 40 && fresh >= 200, "{}", tally.details());
+        assert!(tally.distinct() * 11 >= images * 10, "{}", tally.verdict());
         assert!(tally.partial * 3 >= tally.distinct(), "{}", tally.details());
     }
 }
@@ -135,9 +136,9 @@ fn no_power_cut_loses_anything() {
 #[test]
 fn a_fresh_process_sees_what_this_one_does() {
     let Ok(dir) = std::env::var(exam::FRESH) else {
-        let dir = life::scratch();
-        let seen = exam::examine(dir.path()).expect("a new file");
-        let again = exam::examine_afresh(dir.path());
+        let (here, there) = (life::scratch(), life::scratch());
+        let seen = exam::examine(here.path()).expect("a new file");
+        let again = exam::examine_afresh(there.path());
         assert_eq!(again, Ok(seen.logical));
         return;
     };
