@@ -27,6 +27,7 @@ pub mod input;
 mod measure;
 pub mod post;
 mod rare;
+pub mod request;
 pub mod retry;
 pub mod run;
 pub mod start;

@@ -52,7 +52,7 @@ impl<T: Empty> Rare<T> {
     }
 
     /// To put something in.
-    fn made(&mut self) -> &mut T {
+    pub(crate) fn made(&mut self) -> &mut T {
         self.0.get_or_insert_default()
     }
 }

@@ -24,6 +24,7 @@ use crate::activity::Activity;
 use crate::child::Child;
 use crate::deadline::{Deadline, Deadlines};
 use crate::rare::Rare;
+use crate::request::{Requests, Window};
 use crate::step::Step;
 use crate::timer::Timer;
 use crate::update::{Unwritten, Update};
@@ -101,8 +102,14 @@ pub struct Run {
     /// What arrived while workflow code ran.
     #[n(11)]
     buffer: Vec<EventKind>,
+    /// Requests that settled a promise.
     #[n(12)]
-    request_ids: Rare<BTreeSet<RequestId>>,
+    pub(crate) settled: Rare<BTreeSet<RequestId>>,
+    /// The others, the newest.
+    #[cbor(n(26), default)]
+    pub(crate) requests: Rare<Requests>,
+    #[cbor(skip)]
+    pub(crate) window: Window,
     #[n(13)]
     is_cancel_requested: bool,
     /// Unclean stops of the process since a slice of this run last ended.
@@ -192,7 +199,9 @@ impl Run {
             steps: Rare::default(),
             unseen: Vec::from([Job::Initialize(started.clone())]),
             buffer: Vec::new(),
-            request_ids: Rare::default(),
+            settled: Rare::default(),
+            requests: Rare::default(),
+            window: Window::default(),
             is_cancel_requested: false,
             crashes: 0,
             has_history: false,
@@ -226,13 +235,31 @@ impl Run {
     /// # Errors
     /// [`Corrupt`] when the blobs do not fit together.
     pub fn load(snapshot: Option<&[u8]>, blobs: &[Vec<u8>]) -> Result<Self, Corrupt> {
+        Self::load_with(snapshot, blobs, Window::default())
+    }
+
+    /// The same, of a run that remembers so many requests.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(
+        snapshot: Option<&[u8]>,
+        blobs: &[Vec<u8>],
+        window: Window,
+    ) -> Result<Self, Corrupt> {
         let mut run: Option<Self> = snapshot.map(record::unframe).transpose()?;
-        run.iter_mut().for_each(Self::find_open_updates);
+        if let Some(run) = &mut run {
+            run.remembers(window);
+            run.part_requests();
+            run.find_open_updates();
+        }
         for blob in blobs {
             for record in record::decode(blob)? {
                 match (&mut run, &record) {
                     (Some(run), record) => run.evolve(record)?,
-                    (None, Record::Event(first)) => run = Some(Self::from_first(first)?),
+                    (None, Record::Event(first)) => {
+                        run.insert(Self::from_first(first)?).remembers(window);
+                    }
                     (None, Record::Fact(_)) => {
                         return Err(out_of_place("fact", "a history begins with its start"));
                     }
@@ -320,11 +347,6 @@ impl Run {
     /// Unclean stops since a slice of this run last ended.
     pub fn crashes(&self) -> u32 {
         self.crashes
-    }
-
-    /// Whether this request had its effect before.
-    pub fn has_seen(&self, request_id: Option<&RequestId>) -> bool {
-        request_id.is_some_and(|id| self.request_ids.contains(id))
     }
 
     /// Whether somebody asked the run to stop.

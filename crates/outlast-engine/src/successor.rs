@@ -12,12 +12,13 @@ use outlast_model::event::{ContinuedAsNew, Started, UpdateEvent};
 use outlast_model::id::{Attempt, EventId, RequestId, Seq, SignalName};
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::promise::Settlement;
-use outlast_model::task::{PROMISE_SIGNAL, promise_request, settled_promise};
+use outlast_model::task::{PROMISE_SIGNAL, promise_request};
 use outlast_model::{Event, EventKind, Fact, Payload, Record, RunId, Shared, Timestamp};
 
 use crate::apply::Error;
 use crate::close;
 use crate::decision::Decision;
+use crate::request::Window;
 use crate::run::{Corrupt, Run};
 
 /// The run that continues another one, with its first commit.
@@ -47,7 +48,7 @@ pub(crate) fn continue_as_new(
         run_timeout: command.run_timeout.or(old.run_timeout),
         headers: command.headers,
     };
-    let mut inherited = inherited(run);
+    let mut inherited = inherited(run, now);
     if clock < now && !is_planted(Bug::DueFromShownTime) {
         inherited.push(Fact::BeganBehind { at: clock });
     }
@@ -63,7 +64,7 @@ pub(crate) fn continue_as_new(
     let carried = signals
         .chain(buffer.into_iter().filter(is_carried))
         .collect();
-    let successor = begin(&old, &ended, inherited, carried, now)?;
+    let successor = begin((&old, run.window), &ended, inherited, carried, now)?;
     close::close(
         run,
         decision,
@@ -81,7 +82,7 @@ fn promise_of(name: &SignalName, input: &Payload) -> Option<RequestId> {
 }
 
 fn begin(
-    old: &Started,
+    (old, window): (&Started, Window),
     ended: &ContinuedAsNew,
     inherited: Vec<Fact>,
     carried: Vec<EventKind>,
@@ -108,6 +109,7 @@ fn begin(
         kind: EventKind::Started(Shared::new(started)),
     };
     let mut run = Run::from_first(&first)?;
+    run.remembers(window);
     let mut decision = Decision::default();
     decision.records.push(Record::Event(first));
     for fact in inherited {
@@ -122,13 +124,12 @@ fn begin(
 }
 
 /// What had its effect before must not have it again in the new run.
-fn inherited(run: &Run) -> Vec<Fact> {
+fn inherited(run: &Run, now: Timestamp) -> Vec<Fact> {
     let mut facts = Vec::new();
-    // A promise is settled once in each run: what nobody asked for goes on with its signal.
-    let request_ids = run.request_ids().filter(|id| settled_promise(id).is_none());
-    let request_ids: Vec<RequestId> = request_ids.cloned().collect();
+    let (request_ids, seen) = run.requests_to_inherit(now);
     if !request_ids.is_empty() {
-        facts.push(Fact::Inherited { request_ids });
+        let seen = Some(seen);
+        facts.push(Fact::Inherited { request_ids, seen });
     }
     let updates = run.accepted_in_chain();
     if !updates.is_empty() {

@@ -23,6 +23,11 @@ pub const HISTORY_BYTES: u64 = 1 << 30;
 pub const UPDATES_IN_FLIGHT: usize = 1_000;
 /// Updates of earlier runs of its chain that a run knows to have been accepted, the newest.
 pub const UPDATES_INHERITED: usize = 2_000;
+/// Requests that a run remembers to have had their effect, the newest (setting
+/// `requests.remembered`). They travel with continue-as-new.
+pub const REQUESTS_REMEMBERED: usize = 2_000;
+/// How long they are remembered at most (setting `requests.remembered_for`).
+pub const REQUESTS_REMEMBERED_FOR: Duration = Duration::from_secs(7 * 86_400);
 /// Notes of one run that are kept, the newest.
 pub const NOTES: usize = 20;
 /// Waits without an event, and names of signals not taken, that are kept to be shown.

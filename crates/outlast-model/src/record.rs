@@ -184,9 +184,12 @@ pub enum Fact {
     /// What a run that continues another one takes over from it.
     #[n(13)]
     Inherited {
-        /// Requests that had their effect before.
+        /// Requests that had their effect before, the newest, oldest first.
         #[n(0)]
         request_ids: Vec<RequestId>,
+        /// When each of them had it; missing in what earlier builds wrote.
+        #[n(1)]
+        seen: Option<Vec<Timestamp>>,
     },
     /// Which updates earlier runs of its chain accepted.
     #[n(16)]

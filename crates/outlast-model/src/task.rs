@@ -99,6 +99,12 @@ pub fn promise_request(promise: &PromiseId) -> RequestId {
     RequestId::new(alloc::format!("{PROMISE_SIGNAL}/{promise}"))
 }
 
+/// Whether a request settles a promise.
+pub fn is_settlement(request: &RequestId) -> bool {
+    let id = request.as_str().strip_prefix(PROMISE_SIGNAL);
+    id.is_some_and(|id| id.starts_with('/'))
+}
+
 /// The promise that a request settles, if it is of that kind.
 pub fn settled_promise(request: &RequestId) -> Option<PromiseId> {
     let id = request.as_str().strip_prefix(PROMISE_SIGNAL)?;

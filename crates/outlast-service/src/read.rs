@@ -1,5 +1,6 @@
 //! Reading runs back: state, events, outcomes and descriptions, with damage named.
 
+use outlast_engine::request::Window;
 use outlast_engine::{Input, Run, close, describe, repeated};
 use outlast_model::id::{RequestId, RunId, UpdateId, WorkflowId};
 use outlast_model::start::UpdateReply;
@@ -35,7 +36,7 @@ pub(crate) fn load(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, Stri
 
 /// A run's state; the error says whether the run is at fault or the store.
 pub(crate) fn bring(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, ReadError> {
-    fetch(store, no, shard).map(|fetched| fetched.run)
+    fetch(store, no, shard, Window::default()).map(|fetched| fetched.run)
 }
 
 /// A run's state, and what it took to bring it back: that decides when a snapshot is due, however
@@ -48,9 +49,15 @@ pub(crate) struct Fetched {
     pub(crate) snapped: (u64, u64),
 }
 
-pub(crate) fn fetch(store: &dyn Store, no: RunNo, shard: u32) -> Result<Fetched, ReadError> {
+pub(crate) fn fetch(
+    store: &dyn Store,
+    no: RunNo,
+    shard: u32,
+    window: Window,
+) -> Result<Fetched, ReadError> {
     let loaded = store.load(no)?;
-    let run = fold(&loaded, shard).map_err(|reason| ReadError::Damaged { run: no, reason })?;
+    let run =
+        fold(&loaded, shard, window).map_err(|reason| ReadError::Damaged { run: no, reason })?;
     let since: usize = loaded.blobs.iter().map(Vec::len).sum();
     let at = loaded.row.state.bytes.saturating_sub(since as u64);
     let snapshot = loaded.snapshot.map_or(0, |(_, bytes)| bytes.len());
@@ -61,9 +68,9 @@ pub(crate) fn fetch(store: &dyn Store, no: RunNo, shard: u32) -> Result<Fetched,
     })
 }
 
-fn fold(loaded: &Loaded, shard: u32) -> Result<Run, String> {
+fn fold(loaded: &Loaded, shard: u32, window: Window) -> Result<Run, String> {
     let snapshot = loaded.snapshot.as_ref().map(|(_, bytes)| bytes.as_slice());
-    let mut run = Run::load(snapshot, &loaded.blobs).map_err(|e| e.to_string())?;
+    let mut run = Run::load_with(snapshot, &loaded.blobs, window).map_err(|e| e.to_string())?;
     run.placed(shard, loaded.row.no, loaded.row.state.bytes);
     if run.events() != loaded.row.state.events {
         return Err(format!(
@@ -134,11 +141,16 @@ pub(crate) fn row_of(store: &dyn Store, run: &RunRef) -> Result<RunRow, Refusal>
 
 /// The answer to a message for a run that is not open: refused, unless the same request had its
 /// effect before the end.
-pub(crate) fn not_open(store: &dyn Store, run: &RunRef, input: &Input) -> Result<(), Refusal> {
+pub(crate) fn not_open(
+    store: &dyn Store,
+    run: &RunRef,
+    input: &Input,
+    window: Window,
+) -> Result<(), Refusal> {
     let row = row_of(store, run)?;
     if has_request(input) {
-        let ended = bring(store, row.no, 0).map_err(|e| unavailable(&e))?;
-        if let Some(answer) = repeated(&ended, input) {
+        let ended = fetch(store, row.no, 0, window).map_err(|e| unavailable(&e))?;
+        if let Some(answer) = repeated(&ended.run, input) {
             return answer;
         }
     }

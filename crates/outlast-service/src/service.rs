@@ -11,6 +11,7 @@ mod trouble;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use outlast_engine::request::Window;
 use outlast_model::event::TaskFailedCause;
 use outlast_model::id::{Incarnation, RunId, WorkflowId};
 use outlast_model::post::{Post, PostNo};
@@ -46,6 +47,8 @@ pub struct Setup {
     pub capabilities: Capabilities,
     /// How many shards; one per two cores.
     pub shards: usize,
+    /// Requests that a run remembers.
+    pub window: Window,
 }
 
 impl std::fmt::Debug for Setup {
@@ -135,6 +138,7 @@ impl Service {
                     outlet: setup.outlet.clone(),
                     numbers: numbers.clone(),
                     snapshot_every: limits::SNAPSHOT_EVERY_COMMITS,
+                    window: setup.window,
                     gather_from: courtesy::MANY,
                 };
                 Cell::new(Shard::new(parts, std::mem::take(&mut open[index]), &boot))

@@ -31,6 +31,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use outlast_engine::request::Window;
 use outlast_engine::{Effect, Run};
 use outlast_model::id::{Incarnation, RunId, Seq, WorkflowId};
 use outlast_model::post::{Post, PostNo};
@@ -109,6 +110,8 @@ pub struct Parts {
     pub numbers: Arc<Numbers>,
     /// Commits of a run from one snapshot to the next.
     pub snapshot_every: u64,
+    /// Requests that a run remembers.
+    pub window: Window,
     /// Attempts that must be out for what nobody waits for to wait for more of its kind.
     pub gather_from: usize,
 }

@@ -165,6 +165,11 @@ settings! {
     shutdown_evictions: Duration = Duration::from_secs(30), "shutdown.evictions", Application, "000-31";
     /// The longest a shutdown takes, from its beginning.
     shutdown_hard_stop: Duration = Duration::from_secs(60), "shutdown.hard_stop", Application, "000-30";
+    /// Requests that a run, and those that continue it, remember to have had their effect: the newest.
+    /// One that is repeated later has it again. Embedded only.
+    requests_remembered: usize = limits::REQUESTS_REMEMBERED, "requests.remembered", Application, "";
+    /// How long a request is remembered at most.
+    requests_remembered_for: Duration = limits::REQUESTS_REMEMBERED_FOR, "requests.remembered_for", Application, "";
     /// How long a cluster that is down at start is tried again before that is an error.
     connect_timeout: Duration = Duration::from_secs(60), "backend.connect_timeout", Application, "";
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlast_engine::request::Window;
 use outlast_model::id::DEFAULT_QUEUE;
 use outlast_model::{ActivityType, QueueName, RunId, WorkflowType, limits};
 use outlast_service::clock::{Clock, SystemClock};
@@ -329,6 +330,10 @@ impl<L: 'static> Builder<L> {
         let store = self.place.open()?;
         let shards = self.shards.unwrap_or_else(default_shards);
         let threads = shards * (settings.spare_threads + 1);
+        let window = Window {
+            count: settings.requests_remembered,
+            age: settings.requests_remembered_for,
+        };
         let queues = Queues::new(specs, &self.bus);
         let worker = Worker::new(queues, settings, runtime.clone(), self.bus);
         let setup = Setup {
@@ -337,6 +342,7 @@ impl<L: 'static> Builder<L> {
             outlet: Arc::new(Door::new(&worker, runtime)),
             capabilities: capabilities(&worker, threads),
             shards,
+            window,
         };
         let service = Service::open(setup)?;
         let embedded = Arc::new(Embedded::new(service.clone()));

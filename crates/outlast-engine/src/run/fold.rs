@@ -108,11 +108,11 @@ impl Run {
             EventKind::StepRecorded(step) => self.remove_step(step.seq, kind),
             EventKind::CancelRequested { request_id, .. } => {
                 self.is_cancel_requested = true;
-                self.request_ids.extend(request_id.clone());
+                self.saw(request_id.as_ref(), time);
                 Ok(())
             }
             EventKind::Signaled { request_id, .. } => {
-                self.request_ids.extend(request_id.clone());
+                self.saw(request_id.as_ref(), time);
                 Ok(())
             }
             EventKind::Completed { .. } => self.closed(Status::Completed),
@@ -147,8 +147,8 @@ impl Run {
             | Fact::StepHandedBack { .. }
             | Fact::StepResolved { .. } => self.evolve_step(fact),
             Fact::Buffered { kind } => self.buffered(kind),
-            Fact::Inherited { request_ids } => {
-                self.request_ids.extend(request_ids.iter().cloned());
+            Fact::Inherited { request_ids, seen } => {
+                self.inherit_requests(request_ids, seen.as_deref());
                 Ok(())
             }
             Fact::UpdatesInherited { updates } => {
@@ -436,10 +436,10 @@ impl Run {
             EventKind::StepRecorded(step) => self.resolve_step(step.seq, &step.outcome)?,
             EventKind::CancelRequested { request_id, .. } => {
                 self.is_cancel_requested = true;
-                self.request_ids.extend(request_id.clone());
+                self.saw(request_id.as_ref(), self.last_event_time);
             }
             EventKind::Signaled { request_id, .. } => {
-                self.request_ids.extend(request_id.clone());
+                self.saw(request_id.as_ref(), self.last_event_time);
             }
             EventKind::ActivityStarted { .. } => (),
             EventKind::Child(event) => self.buffered_child(event)?,

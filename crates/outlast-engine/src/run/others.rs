@@ -9,7 +9,7 @@ use outlast_model::event::{
     CancelInitiated, CancelOf, ChildEvent, ExternalEvent, SignalInitiated, UpdateEvent,
     UpdateRequest,
 };
-use outlast_model::id::{EventId, RequestId, RunId, Seq, UpdateId};
+use outlast_model::id::{EventId, RunId, Seq, UpdateId};
 use outlast_model::job::{Job, UpdateJob};
 use outlast_model::record::AcceptedBefore;
 use outlast_model::rest::Rest;
@@ -84,11 +84,6 @@ impl Run {
                 run_id,
             })
             .collect()
-    }
-
-    /// Requests that had their effect.
-    pub fn request_ids(&self) -> impl Iterator<Item = &RequestId> {
-        self.request_ids.iter()
     }
 
     /// What workflow code had to say that is no failure, the newest last.

@@ -15,8 +15,8 @@ use outlast_model::record::{self, Damaged};
 use outlast_model::{Attempt, Event, EventId, EventKind, Fact, Incarnation, Payload, Record, Seq};
 
 use crate::samples::{
-    BEGIN, activity_scheduled, continued_child, every_fact, every_kind, every_post, noted_rest,
-    post_with_headers, with_headers,
+    BEGIN, activity_scheduled, continued_child, every_fact, every_kind, every_post,
+    inherited_with_times, noted_rest, post_with_headers, with_headers,
 };
 
 #[test]
@@ -60,6 +60,11 @@ fn every_fact_is_read_as_it_was_written() {
 #[test]
 fn where_a_run_rests_is_read_as_it_was_written() {
     held_record("fact-Noted-Rest", &Record::Fact(noted_rest()));
+}
+
+#[test]
+fn when_inherited_requests_had_their_effect_is_read_as_it_was_written() {
+    held_record("fact-Inherited-Seen", &Record::Fact(inherited_with_times()));
 }
 
 #[test]

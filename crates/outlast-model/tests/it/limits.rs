@@ -80,6 +80,12 @@ fn a_run_knows_2_000_updates_of_the_runs_before_it() {
 }
 
 #[test]
+fn a_run_remembers_2_000_requests_for_a_week() {
+    assert_eq!(limits::REQUESTS_REMEMBERED, 2_000);
+    assert_eq!(limits::REQUESTS_REMEMBERED_FOR, Duration::from_hours(168));
+}
+
+#[test]
 fn unacknowledged_messages_send_a_closing_run_round_twice() {
     assert_eq!(limits::UNHANDLED_ROUNDS, 2);
 }

@@ -371,6 +371,7 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         Fact::SliceDisarmed,
         Fact::Inherited {
             request_ids: vec!["req-1".into(), "req-2".into()],
+            seen: None,
         },
         noted(),
         Fact::UpdateRejected {
@@ -389,4 +390,12 @@ pub(crate) fn every_fact() -> Vec<Fact> {
         Fact::ClockBehind { at },
         Fact::BeganBehind { at },
     ]
+}
+
+/// With the times at which requests had their effect.
+pub(crate) fn inherited_with_times() -> Fact {
+    Fact::Inherited {
+        request_ids: vec!["req-1".into(), "req-2".into()],
+        seen: Some(vec![BEGIN, Timestamp(BEGIN.0 + 1_000_000)]),
+    }
 }

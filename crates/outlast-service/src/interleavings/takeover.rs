@@ -47,6 +47,7 @@ fn service(store: &MemoryStore) -> Arc<Service> {
         outlet: Arc::new(NoAttempts),
         capabilities,
         shards: 1,
+        window: outlast_engine::request::Window::default(),
     })
     .expect("memory opens")
 }

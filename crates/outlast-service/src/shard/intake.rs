@@ -225,6 +225,7 @@ impl Shard {
         };
         let no = self.parts.numbers.next_run();
         run.placed(self.parts.index, no, 0);
+        run.remembers(self.parts.window);
         points::pass("start.decided");
         let mut entry = Box::new(Entry::new(first_row(no, &run)));
         entry.run = Some(run);

@@ -30,7 +30,7 @@ impl Shard {
             let no = entry.row.no;
             return self.batch.acks.push((no, Ack::Message(reply, answer)));
         }
-        reply(read::not_open(store, run, input));
+        reply(read::not_open(store, run, input, self.parts.window));
     }
 
     /// Answers letters whose request had its effect before; returns the others.

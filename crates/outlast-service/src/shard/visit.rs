@@ -106,7 +106,7 @@ impl Shard {
             self.deferred.push((entry.row.state.head, entry.row.no));
             return false;
         }
-        match read::fetch(store, entry.row.no, self.parts.index) {
+        match read::fetch(store, entry.row.no, self.parts.index, self.parts.window) {
             Ok(fetched) => {
                 points::pass("run.loaded");
                 entry.run = Some(fetched.run);

@@ -77,7 +77,7 @@ fn about_slots(s: &Settings) -> [Rule; 6] {
     ]
 }
 
-fn about_time(s: &Settings) -> [Rule; 8] {
+fn about_time(s: &Settings) -> [Rule; 9] {
     let shutdown = s.shutdown_grace + s.shutdown_cancel + s.shutdown_evictions;
     [
         (
@@ -109,6 +109,12 @@ fn about_time(s: &Settings) -> [Rule; 8] {
             "worker.heartbeat_interval",
             "it is longer than worker.heartbeat_interval_max",
             "make it shorter, or the other longer",
+        ),
+        (
+            s.requests_remembered == 0 || s.requests_remembered_for.is_zero(),
+            "requests.remembered",
+            "a request that is repeated would have its effect twice",
+            "give it a number above 0, as 2000, and requests.remembered_for a time, as 7d",
         ),
         (
             s.abort_after > s.zombie_grace,
@@ -178,6 +184,12 @@ mod tests {
             broken(|s| s.sticky_timeout = Duration::ZERO),
             ["worker.sticky_timeout"]
         );
+        for forgets in [
+            broken(|s| s.requests_remembered = 0),
+            broken(|s| s.requests_remembered_for = Duration::ZERO),
+        ] {
+            assert_eq!(forgets, ["requests.remembered"]);
+        }
         for share in [0.0, f64::NAN] {
             assert_eq!(
                 broken(|s| s.heartbeat_share = share),

@@ -1,7 +1,9 @@
 //! Runs that continue each other, starts that bring a message, and what handles see of both.
 
+use std::path::Path;
+
 use outlast::prelude::*;
-use outlast::{Status, Update, update};
+use outlast::{App, Outlast, Settings, Status, Update, update};
 use serde::Serialize;
 use serde_json::json;
 
@@ -213,5 +215,77 @@ fn an_update_that_is_turned_away_leaves_the_run_it_came_with() {
         let found = basket.describe().await.expect("it was started");
         assert_eq!(found.summary.status, Status::Running);
         assert_eq!(basket.put("tea").await.expect("it is there"), 1);
+    });
+}
+
+/// Runs of the chain, and signals to each of them.
+const LINKS: u64 = 1_000;
+const EACH: u64 = 3;
+
+#[workflow]
+async fn link(ctx: Ctx, (at, until, total): (u64, u64, u64)) -> Result<u64> {
+    let mut total = total;
+    for _ in 0..EACH {
+        total += ctx.recv(PAY).await?;
+    }
+    if at == until {
+        return Ok(total);
+    }
+    ctx.continue_as_new((at + 1, until, total))
+}
+
+async fn linked(path: &Path) -> App {
+    let builder = Outlast::sqlite(path).workflow(link).settings(Settings {
+        requests_remembered: 40,
+        ..Settings::default()
+    });
+    builder.start().await.expect("it opens")
+}
+
+/// Sends each signal twice, and one of ten runs before once more; returns the size of the file.
+async fn send_all(path: &Path, links: std::ops::Range<u64>) -> u64 {
+    let app = linked(path).await;
+    let run = app.get(link, "chain");
+    for n in links.start * EACH..links.end * EACH {
+        let request = format!("a request of a usual length, number {n}");
+        run.send(PAY, n)
+            .request_id(&request)
+            .await
+            .expect("durable");
+        run.send(PAY, n).request_id(&request).await.expect("known");
+        if let Some(earlier) = n.checked_sub(10 * EACH) {
+            let request = format!("a request of a usual length, number {earlier}");
+            let again = run.send(PAY, 1 << 40).request_id(&request);
+            again.await.expect("known in the chain");
+        }
+    }
+    app.shutdown().await;
+    std::fs::metadata(path).expect("a file").len()
+}
+
+#[test]
+fn a_long_chain_under_signals_needs_room_for_what_is_new_only() {
+    drive(async {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("runs.db");
+        let app = linked(&path).await;
+        let start = app.start(link, (1, LINKS, 0)).id("chain").await;
+        start.expect("it starts");
+        app.shutdown().await;
+        let half = LINKS / 2;
+        let warm = send_all(&path, 0..20).await;
+        let first = send_all(&path, 20..half).await;
+        let second = send_all(&path, half..LINKS - 20).await;
+        let (first_half, second_half) = (first - warm, second - first);
+        assert!(
+            second_half * 10 <= first_half * 11,
+            "{first_half} bytes, then {second_half}"
+        );
+        send_all(&path, LINKS - 20..LINKS).await;
+        let app = linked(&path).await;
+        let signals = LINKS * EACH;
+        let total = app.get(link, "chain").result().await.expect("it ends");
+        assert_eq!(total, signals * (signals - 1) / 2, "none counted twice");
+        app.shutdown().await;
     });
 }

@@ -105,6 +105,7 @@ impl Bench {
             numbers: Arc::new(Numbers::after(&boot)),
             snapshot_every: 7,
             gather_from: 1,
+            window: outlast_engine::request::Window::default(),
         };
         Self {
             path,

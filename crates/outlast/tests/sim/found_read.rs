@@ -11,6 +11,7 @@ use outlast_model::{EventId, EventKind, Headers, Payload, Refusal, RunId, Seq};
 use outlast_service::faulty::FaultyStore;
 use outlast_service::mail::Mail;
 use outlast_service::memory::MemoryStore;
+use outlast_service::store::Store as _;
 
 use crate::found::{SHAPE, Story, request};
 use crate::found_between::{Heard, ear, heard};
@@ -309,4 +310,34 @@ fn snapshots_of_a_run_that_remembers_much_stay_within_what_it_writes() {
         snapshots > 0 && snapshots < 6 * blobs,
         "{snapshots} {blobs}"
     );
+}
+
+/// A run remembered every request it was ever sent.
+#[test]
+fn snapshots_of_a_run_do_not_grow_with_the_requests_it_was_sent() {
+    let mut story = Story::new(Shape {
+        snapshot_every: 100,
+        ..SHAPE
+    });
+    story.start("w", vec![Node::Recv(true)]);
+    story.settle();
+    let no = story.disk.rows().remove(0).no;
+    let mut sizes = Vec::new();
+    for value in 0..6_000_u64 {
+        let request = format!("a request that is remembered for a while, number {value:08}");
+        story.message(Input::Signal {
+            name: "log".into(),
+            input: encoded(&0),
+            request_id: Some(request.as_str().into()),
+            headers: Headers::new(),
+        });
+        let task = story.next().expect("a slice");
+        story.answer(&task);
+        story.commit();
+        if value % 2_000 == 1_999 {
+            let loaded = story.disk.store.load(no).expect("it is there");
+            sizes.push(loaded.snapshot.map_or(0, |(_, bytes)| bytes.len()));
+        }
+    }
+    assert!(sizes[0] > 0 && sizes[2] <= sizes[1], "{sizes:?}");
 }

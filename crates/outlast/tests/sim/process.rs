@@ -116,6 +116,7 @@ impl Process {
             numbers: Arc::new(Numbers::after(&boot)),
             snapshot_every: shape.snapshot_every,
             gather_from: shape.gather_from,
+            window: outlast_engine::request::Window::default(),
         };
         let mut ways = Ways::default();
         ways.read_back(&boot.posts, 0);

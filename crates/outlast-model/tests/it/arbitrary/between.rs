@@ -41,8 +41,9 @@ pub(super) fn kind() -> BoxedStrategy<EventKind> {
 
 pub(super) fn fact() -> BoxedStrategy<Fact> {
     prop_oneof![
-        vec(text(), 0..4).prop_map(|ids| Fact::Inherited {
+        (vec(text(), 0..4), any::<Option<[u64; 4]>>()).prop_map(|(ids, seen)| Fact::Inherited {
             request_ids: ids.iter().map(|id| id.as_str().into()).collect(),
+            seen: seen.map(|times| times.map(Timestamp).to_vec()),
         }),
         vec((text(), any::<u128>()), 0..4).prop_map(|updates| {
             let updates = updates.into_iter().map(|(id, run_id)| AcceptedBefore {
