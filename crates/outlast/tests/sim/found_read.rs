@@ -116,11 +116,13 @@ fn a_long_reason_is_cut_and_stops_the_run_all_the_same() {
     let kinds = story.kinds("w");
     let reasons: Vec<&String> = kinds
         .iter()
-        .filter_map(|kind| match kind {
-            EventKind::CancelRequested { reason, .. } | EventKind::Terminated { reason } => {
-                Some(reason)
-            }
-            _ => None,
+        .filter_map(|kind| {
+            let (EventKind::CancelRequested { reason, .. } | EventKind::Terminated { reason }) =
+                kind
+            else {
+                return None;
+            };
+            Some(reason)
         })
         .collect();
     assert!(!reasons.is_empty());
