@@ -69,8 +69,7 @@ pub(super) fn writer(path: &Path) -> Result<Connection, OpenError> {
     // Before the first page is written, or never.
     conn.pragma_update(None, "page_size", i64::try_from(PAGE_BYTES).unwrap_or(0))
         .map_err(lost)?;
-    conn.query_row("PRAGMA journal_mode = WAL", (), |_| Ok(()))
-        .map_err(lost)?;
+    to_the_end(&conn, "PRAGMA journal_mode = WAL").map_err(lost)?;
     conn.execute_batch(WRITER).map_err(lost)?;
     require_durable(&conn, path)?;
     schema::migrate(&conn, format).map_err(lost)?;
@@ -90,6 +89,15 @@ fn open(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
     conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(conn)
+}
+
+/// Runs a statement until SQLite says that it is done. Its row comes before what it writes is on the
+/// disk; a caller that stops at the row does not hear that this failed.
+fn to_the_end(conn: &Connection, sql: &str) -> rusqlite::Result<()> {
+    let mut statement = conn.prepare(sql)?;
+    let mut rows = statement.query(())?;
+    while rows.next()?.is_some() {}
+    Ok(())
 }
 
 fn require_durable(conn: &Connection, path: &Path) -> Result<(), OpenError> {
