@@ -1,8 +1,13 @@
 //! Which calls fail, and how.
 
 use std::ffi::c_int;
+use std::io;
 
 use rusqlite::ffi;
+
+/// Numbers of Linux and of all systems like it.
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
 
 /// A kind of call that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +22,8 @@ pub enum Call {
     Truncate,
     /// A file is synced, and its directory if it is new.
     Sync,
+    /// A directory is synced, by the program itself.
+    SyncDirectory,
     /// A name is removed.
     Delete,
     /// The index of the log is mapped.
@@ -25,12 +32,13 @@ pub enum Call {
 
 impl Call {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Open,
         Self::Read,
         Self::Write,
         Self::Truncate,
         Self::Sync,
+        Self::SyncDirectory,
         Self::Delete,
         Self::Map,
     ];
@@ -128,9 +136,19 @@ pub(crate) fn code(call: Call, how: How) -> c_int {
         (Call::Write, How::Full | How::Short) => ffi::SQLITE_FULL,
         (Call::Truncate, How::Broken | How::Full | How::Short) => ffi::SQLITE_IOERR_TRUNCATE,
         (Call::Sync, How::Broken | How::Full | How::Short) => ffi::SQLITE_IOERR_FSYNC,
+        (Call::SyncDirectory, How::Broken | How::Full | How::Short) => ffi::SQLITE_IOERR_DIR_FSYNC,
         (Call::Delete, How::Broken | How::Full | How::Short) => ffi::SQLITE_IOERR_DELETE,
         (Call::Map, How::Broken) => ffi::SQLITE_IOERR_SHMMAP,
         (Call::Map, How::Full | How::Short) => ffi::SQLITE_IOERR_SHMSIZE,
+    }
+}
+
+/// What the system itself says then; nothing if the call is only skipped.
+pub(crate) fn refusal(how: How) -> Option<io::Error> {
+    match how {
+        How::Broken => Some(io::Error::from_raw_os_error(EIO)),
+        How::Full | How::Short => Some(io::Error::from_raw_os_error(ENOSPC)),
+        How::Skipped => None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::inject::{Armed, Call, Fault, How};
+use crate::inject::{Armed, Call, Fault, How, refusal};
 use crate::record::{FileNo, Op, Tape, is_recorded};
 
 /// Watches one directory, until it is dropped. Files that are open then stay on its tape.
@@ -126,6 +126,33 @@ impl Drop for Lab {
     }
 }
 
+/// Something that the program is about to do to a file by itself, beside SQLite.
+#[derive(Clone, Copy, Debug)]
+pub enum Beside<'a> {
+    /// These bytes are written at this place.
+    Write {
+        /// The place.
+        at: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// The file is synced.
+    Sync,
+    /// The directory of the file is synced.
+    SyncDirectory,
+}
+
+/// Hears of it, and says what it meets. If nobody watches the directory, nothing.
+///
+/// # Errors
+/// What the system would say, if a fault was to come here.
+pub fn beside(path: &Path, what: Beside<'_>) -> io::Result<()> {
+    match watching(path) {
+        Some((watch, name)) => watch.beside(path, &name, what),
+        None => Ok(()),
+    }
+}
+
 /// Who watches the directory of this file, and the file's name in it.
 pub(crate) fn watching(path: &Path) -> Option<(Arc<Watch>, String)> {
     let (dir, name) = (path.parent()?, path.file_name()?.to_str()?);
@@ -145,6 +172,37 @@ impl Watch {
         }
         state.struck += u64::from(met.is_some());
         met
+    }
+
+    fn beside(&self, path: &Path, name: &str, what: Beside<'_>) -> io::Result<()> {
+        // One that is not known yet was made by the program, if it is there.
+        if path.exists() {
+            self.opened(name);
+        }
+        let Some(file) = lock(&self.state).names.get(name).copied() else {
+            return Ok(());
+        };
+        let call = match what {
+            Beside::Write { .. } => Call::Write,
+            Beside::Sync => Call::Sync,
+            Beside::SyncDirectory => Call::SyncDirectory,
+        };
+        let met = self.meet(call, name);
+        match (what, met) {
+            (Beside::Write { at, bytes }, None | Some(How::Short)) => {
+                let length = if met.is_none() { bytes.len() } else { bytes.len() / 2 };
+                let bytes = bytes[..length].to_vec();
+                self.push(Op::Write { file, at, bytes });
+            }
+            (Beside::Sync, None) => self.push(Op::Sync { file }),
+            (Beside::Sync, Some(How::Broken | How::Full | How::Short)) => {
+                self.push(Op::SyncFailed { file });
+            }
+            (Beside::SyncDirectory, None) => self.push(Op::SyncDirectory),
+            (Beside::Write { .. } | Beside::SyncDirectory, Some(_))
+            | (Beside::Sync, Some(How::Skipped)) => {}
+        }
+        met.and_then(refusal).map_or(Ok(()), Err)
     }
 
     /// A file was opened; one that is not known was made just before.

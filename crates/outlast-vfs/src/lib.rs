@@ -7,9 +7,9 @@
 //! to fail ([`inject`]); all others pass untouched. From a [`Tape`] a [`Cutter`] builds
 //! [`Disk`]s ([`image`]).
 //!
-//! What does not pass SQLite is seen where SQLite meets it: a file that was made by other means
-//! counts as created, and not yet synced, when SQLite first opens it. A sync of the directory by
-//! other means is not seen, which only leaves more disks possible. The index of the log (`-shm`) and
+//! What does not pass SQLite is told by the program ([`beside`]), or seen where SQLite meets it: a
+//! file that was made by other means counts as created, and not yet synced, when it is first opened.
+//! The index of the log (`-shm`) and
 //! the lock file mean nothing after a power cut and are left out.
 //!
 //! Reading order: `record`, `inject`, `lab` (what is watched), `raw` (the calls of SQLite, the only
@@ -25,7 +25,7 @@ mod record;
 pub use dice::Dice;
 pub use image::{Cutter, Disk, Image};
 pub use inject::{Call, Fault, How, Lasting};
-pub use lab::Lab;
+pub use lab::{Beside, Lab, beside};
 pub use raw::install;
 pub use record::{FileNo, Op, Tape};
 
