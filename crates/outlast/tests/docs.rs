@@ -30,12 +30,16 @@ fn every_row_of_the_seeds_names_its_tests() {
 }
 
 #[test]
-fn every_test_that_the_seeds_name_exists() {
+fn every_test_that_the_seeds_name_is_in_its_file_once() {
+    let rows = seed_rows();
     let known = all_tests();
     assert!(known.len() > 100, "tests are found");
-    for (row, tests) in seed_rows() {
+    for (row, tests) in &rows {
+        let mut before = BTreeSet::new();
         for test in tests {
-            assert!(known.contains(&test), "{row}: there is no test {test}");
+            let found = known.iter().filter(|known| *known == test).count();
+            assert_eq!(found, 1, "{row}: {test} must name one test");
+            assert!(before.insert(test), "{row}: {test} is named twice");
         }
     }
 }
@@ -158,7 +162,7 @@ fn every_link_leads_to_a_file() {
     assert!(found > 10, "links are found");
 }
 
-/// Rows look like: | 000-3 | what it became | `test`, `test` |
+/// Rows look like: | 000-3 | what it became | `crate/src/file.rs::test`, `crate/tests/file.rs::test` |
 fn seed_rows() -> Vec<(String, Vec<String>)> {
     let text = read(&root().join("docs/seeds.md"));
     let is_row = |line: &&str| line.starts_with("| 00");
@@ -176,26 +180,33 @@ fn seed_rows() -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// The names of all tests: functions below an attribute that makes them one.
-fn all_tests() -> BTreeSet<String> {
-    let mut sources = Vec::new();
-    collect(&root().join("crates"), "rs", &mut sources);
-    let mut found = BTreeSet::new();
+/// All tests, `crate/tests/file.rs::name`: functions below an attribute that makes them one.
+fn all_tests() -> Vec<String> {
+    let (crates, mut sources) = (root().join("crates"), Vec::new());
+    collect(&crates, "rs", &mut sources);
+    let mut found = Vec::new();
     for source in sources {
-        let mut is_test = false;
-        for line in read(&source).lines().map(str::trim_start) {
-            let name = line.trim_start_matches("async ").strip_prefix("fn ");
-            match name {
-                Some(name) if is_test => {
-                    let end = name.find('(').unwrap_or(name.len());
-                    found.insert(name[..end].to_owned());
-                    is_test = false;
-                }
-                Some(_) => {}
-                None => {
-                    is_test |= ["#[test]", "#[outlast::test]"].contains(&line);
-                    is_test |= line.starts_with("#[tokio::test");
-                }
+        let path = source.strip_prefix(&crates).expect("below the crates");
+        let names = tests_of(&read(&source)).into_iter();
+        found.extend(names.map(|name| format!("{}::{name}", path.display())));
+    }
+    found
+}
+
+fn tests_of(text: &str) -> Vec<String> {
+    let (mut is_test, mut found) = (false, Vec::new());
+    for line in text.lines().map(str::trim_start) {
+        let name = line.trim_start_matches("async ").strip_prefix("fn ");
+        match name {
+            Some(name) if is_test => {
+                let end = name.find('(').unwrap_or(name.len());
+                found.push(name[..end].to_owned());
+                is_test = false;
+            }
+            Some(_) => {}
+            None => {
+                is_test |= ["#[test]", "#[outlast::test]"].contains(&line);
+                is_test |= line.starts_with("#[tokio::test");
             }
         }
     }
