@@ -29,7 +29,7 @@ use crate::scope::{self, Scope};
 use crate::signal::Signal;
 use crate::subject::Subject;
 use crate::task::{Ending, Task, prepare};
-use crate::wait::WaitUntil;
+use crate::wait::{WaitFor, WaitUntil};
 use crate::wire::{Data, attempt_result, store_or_panic};
 use crate::workflow::WorkflowState;
 
@@ -124,6 +124,21 @@ impl<S> Ctx<S> {
             self.raw.step(StepName::new(name), options, code),
             asker,
         )
+    }
+
+    /// Runs a plain closure once and records what it returns; it cannot fail, unless it panics.
+    /// Otherwise as [`step`](Self::step). For what takes long there are blocking activities.
+    #[track_caller]
+    pub fn step_fn<T, F>(self, name: &str, work: F) -> Call<T, Error, kind::Step>
+    where
+        T: Data,
+        F: Fn() -> T + Send + Sync + 'static,
+    {
+        let work = Arc::new(work);
+        self.step(name, move || {
+            let work = Arc::clone(&work);
+            async move { Ok(work()) }
+        })
     }
 
     /// Waits for the oldest signal of this name that nobody has taken.
@@ -303,6 +318,20 @@ impl<S: 'static> Ctx<S> {
             .raw
             .wait_until(Box::new(move |state| condition(Self::state(state))));
         WaitUntil::new(self.raw, wait)
+    }
+
+    /// Waits until there is a value, and gives it: `ctx.wait_for(|s| s.order.clone())`. The closure
+    /// is asked when [`wait_until`](Self::wait_until) would test its condition; the first `Some` is
+    /// the result.
+    ///
+    /// # Panics
+    /// If it is called inside `ctx.with`: both places are named.
+    #[track_caller]
+    pub fn wait_for<T: 'static>(self, look: impl Fn(&S) -> Option<T> + 'static) -> WaitFor<T>
+    where
+        S: WorkflowState,
+    {
+        WaitFor::new(self.raw, move |state| look(Self::state(state)))
     }
 
     fn state(state: &dyn Any) -> &S {

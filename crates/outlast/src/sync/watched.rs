@@ -9,7 +9,7 @@ use std::rc::Rc;
 use outlast_runtime::Context;
 
 use super::{Place, assert_writable};
-use crate::wait::WaitUntil;
+use crate::wait::{WaitFor, WaitUntil};
 
 /// A value with conditions on it, for function workflows: what `ctx.with` and `ctx.wait_until`
 /// are for a `#[workflow] impl`. All clones are the same value.
@@ -75,6 +75,22 @@ impl<T: 'static> Watched<T> {
             condition(&watched.inner.value.borrow())
         };
         WaitUntil::new(ctx, ctx.wait_until(Box::new(predicate)))
+    }
+
+    /// Waits until the closure gives a value, and gives it.
+    ///
+    /// # Panics
+    /// Outside a workflow.
+    #[track_caller]
+    pub fn wait_for<V: 'static>(&self, look: impl Fn(&T) -> Option<V> + 'static) -> WaitFor<V> {
+        let Some(ctx) = Context::current() else {
+            panic!("`wait_for` works only inside a workflow");
+        };
+        let (watched, place) = (self.clone(), Location::caller());
+        WaitFor::new(ctx, move |_| {
+            let _borrowed = watched.inner.borrow(place);
+            look(&watched.inner.value.borrow())
+        })
     }
 }
 

@@ -63,6 +63,84 @@ fn a_cancel_ends_the_wait_and_not_a_shielded_one() {
 }
 
 #[derive(Default)]
+struct Desk {
+    orders: Vec<String>,
+    is_open: bool,
+}
+
+#[workflow]
+impl Desk {
+    async fn run(ctx: Ctx<Self>, patience: u64) -> Result<String> {
+        let first = ctx.wait_for(|desk| desk.orders.first().cloned());
+        let first = match first.timeout(patience.days()).await {
+            Err(error) if error.is_timeout() => return Ok(error.to_string()),
+            first => first?,
+        };
+        // The value is that of the moment, not of the await: it is there at once.
+        let again = ctx.wait_for(|desk| desk.orders.first().cloned()).await?;
+        let both = ctx.wait_for(|desk| desk.is_open.then(|| desk.orders.join("+")));
+        Ok(format!("{first} {again} {}", both.shielded().await?))
+    }
+
+    #[signal]
+    fn order(&mut self, what: String) {
+        self.orders.push(what);
+    }
+
+    #[signal]
+    fn open(&mut self) {
+        self.is_open = true;
+    }
+}
+
+#[test]
+fn a_wait_for_a_value_gives_the_value() {
+    let mut play = Play::start(Desk::run, 1);
+    assert!(play.signal("open", ()).asked().is_empty());
+    let asked = play.signal("order", "tea").asked();
+    assert_eq!(asked, ["complete \"tea tea tea\""]);
+}
+
+#[test]
+fn a_wait_for_a_value_goes_on_until_there_is_one_and_can_be_shielded() {
+    let mut play = Play::start(Desk::run, 1);
+    play.signal("order", "tea");
+    assert!(play.signal("order", "jam").asked().is_empty());
+    assert!(play.cancel().asked().is_empty(), "it is shielded");
+    assert_eq!(
+        play.signal("open", ()).asked(),
+        ["complete \"tea tea tea+jam\""]
+    );
+}
+
+#[test]
+fn a_value_that_does_not_come_is_a_timeout_and_a_cancel_ends_the_wait() {
+    let mut late = Play::start(Desk::run, 1);
+    let text = "complete \"the condition did not hold within 86400s\"";
+    assert_eq!(late.fire(1).asked(), [text]);
+    let mut stopped = Play::start(Desk::run, 1);
+    assert_eq!(stopped.cancel().asked(), ["cancel timer 1", "cancelled"]);
+}
+
+#[workflow]
+async fn watched(ctx: Ctx) -> Result<u64> {
+    let numbers = Watched::new(Vec::<u64>::new());
+    let writer = numbers.clone();
+    ctx.on_signal(signal("number"), async move |n: u64| {
+        writer.with(|numbers| numbers.push(n));
+    });
+    let large = numbers.wait_for(|numbers| numbers.iter().copied().find(|n| *n > 10));
+    Ok(large.await?)
+}
+
+#[test]
+fn a_watched_value_gives_what_is_found_in_it() {
+    let mut play = Play::start(watched, ());
+    assert!(play.signal("number", 7).asked().is_empty());
+    assert_eq!(play.signal("number", 70).asked(), ["complete 70"]);
+}
+
+#[derive(Default)]
 struct Faulty;
 
 #[workflow]

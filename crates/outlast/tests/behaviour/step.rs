@@ -36,6 +36,32 @@ fn a_step_that_fails_too_often_fails_its_caller() {
     });
 }
 
+static CALLS: AtomicU32 = AtomicU32::new(0);
+
+#[workflow]
+async fn plain(ctx: Ctx) -> Result<u32> {
+    let name = String::from("a plain closure");
+    let step = ctx.step_fn("count", move || {
+        let this = CALLS.fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(this > 1, "{name} that panics is tried again");
+        this
+    });
+    let drawn = step.retry(RetryPolicy::times(3)).await?;
+    ctx.sleep(1.hours()).await?;
+    Ok(drawn)
+}
+
+#[test]
+fn a_plain_closure_is_a_step_and_what_it_returned_is_recorded() {
+    drive(async {
+        let app = TestEnv::new().workflow(plain).start().await;
+        let run = app.start(plain, ()).await.expect("it starts");
+        assert_eq!(run.result().await.expect("it ends"), 2);
+        sound(&run, plain).await;
+        assert_eq!(CALLS.load(Ordering::SeqCst), 2, "a replay calls it not");
+    });
+}
+
 static TRIES: AtomicU32 = AtomicU32::new(0);
 
 #[workflow]
