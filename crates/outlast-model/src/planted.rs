@@ -56,6 +56,10 @@ pub enum Bug {
     ReopenUnsynced = 23,
     /// A store that is opened again makes the file if it is not there.
     CreatedOnReopen = 24,
+    /// A commit is answered when it is in the log, before the log is synced.
+    AnswerUnsynced = 27,
+    /// The log is begun anew before the database it was copied into is synced.
+    CheckpointUnsynced = 28,
 }
 
 impl Bug {
@@ -82,7 +86,12 @@ impl Bug {
     ];
 
     /// Those that only a disk shows: images of power cuts must find each of them.
-    pub const STORE: [Self; 2] = [Self::ReopenUnsynced, Self::CreatedOnReopen];
+    pub const STORE: [Self; 4] = [
+        Self::ReopenUnsynced,
+        Self::CreatedOnReopen,
+        Self::AnswerUnsynced,
+        Self::CheckpointUnsynced,
+    ];
 
     /// Replays that are not what happened: random programs must find each of them.
     pub const REPLAY: [Self; 3] = [

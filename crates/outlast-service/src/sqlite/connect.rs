@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use outlast_model::planted::{Bug, is_planted};
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::OpenError;
@@ -72,6 +73,10 @@ pub(super) fn writer(path: &Path) -> Result<Connection, OpenError> {
     to_the_end(&conn, "PRAGMA journal_mode = WAL").map_err(lost)?;
     conn.execute_batch(WRITER).map_err(lost)?;
     require_durable(&conn, path)?;
+    if is_planted(Bug::AnswerUnsynced) {
+        conn.pragma_update(None, "synchronous", "NORMAL")
+            .map_err(lost)?;
+    }
     schema::migrate(&conn, format).map_err(lost)?;
     Ok(conn)
 }

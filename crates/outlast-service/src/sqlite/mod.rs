@@ -62,6 +62,9 @@ pub struct OpenOptions {
     /// New runs that wait in memory for their index entries. More make cheaper writes, more
     /// memory and more to read after a crash.
     pub index_batch: usize,
+    /// A log of so many pages is copied into the database. More are copied together, and read
+    /// after a crash.
+    pub log_pages: u32,
 }
 
 impl Default for OpenOptions {
@@ -70,6 +73,7 @@ impl Default for OpenOptions {
             allow_network_file_system: false,
             max_bytes: None,
             index_batch: 32_768,
+            log_pages: 1000,
         }
     }
 }
@@ -104,7 +108,7 @@ impl SqliteStore {
             place.refuse_network()?;
         }
         let path = place.db.clone();
-        let writer = Mutex::new(Writer::open(place, options.max_bytes)?);
+        let writer = Mutex::new(Writer::open(place, options)?);
         let index_batch = options.index_batch;
         let tail = Mutex::new(Tail::new(index_batch, RunNo(0)));
         Ok(Self {

@@ -41,12 +41,10 @@ use super::lock::Ownership;
 use super::log::{self, Stale};
 use super::place::Place;
 use super::watch::{Sight, Watch};
-use super::{commit, post, read, rescue, touch};
+use super::{OpenOptions, commit, post, read, rescue, touch};
 use crate::store::{Boot, Commit, CommitError, ReadError};
 
-/// A log of so many frames is copied into the database.
-const CHECKPOINT_FRAMES: u32 = 1000;
-/// A log of so many, 32 MiB, is begun anew even if readers must be stopped for it.
+/// A log of so many frames, 32 MiB, is begun anew even if readers must be stopped for it.
 const LONG_FRAMES: u32 = 4096;
 /// How long a commit waits for readers then.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -58,6 +56,8 @@ pub(super) struct Writer {
     state: State,
     ownership: Option<Ownership>,
     max_bytes: Option<u64>,
+    /// So many frames are copied into the database.
+    log_pages: u32,
     /// The database that was taken possession of last.
     owned: Option<Identity>,
     log: LogState,
@@ -104,13 +104,14 @@ enum State {
 
 impl Writer {
     /// Takes the lock and opens the file, made and brought to today's format if need be.
-    pub(super) fn open(place: Place, max_bytes: Option<u64>) -> Result<Self, OpenError> {
+    pub(super) fn open(place: Place, options: &OpenOptions) -> Result<Self, OpenError> {
         let ownership = Some(Ownership::take(&place.lock, &place.db)?);
         let mut writer = Self {
             place,
             state: State::Closed,
             ownership,
-            max_bytes,
+            max_bytes: options.max_bytes,
+            log_pages: options.log_pages,
             owned: None,
             log: LogState::Going,
             frames: Arc::default(),
@@ -230,7 +231,7 @@ impl Writer {
         let State::Owned(conn, _) = &self.state else {
             return;
         };
-        if self.frames.load(Ordering::Relaxed) < CHECKPOINT_FRAMES {
+        if self.frames.load(Ordering::Relaxed) < self.log_pages {
             return;
         }
         match copy(conn) {
@@ -403,10 +404,16 @@ pub(super) enum Busy {
 
 /// Copies as much of the log into the database as no reader is in the way of, synced.
 fn copy(conn: &Connection) -> rusqlite::Result<LogState> {
+    if is_planted(Bug::CheckpointUnsynced) {
+        conn.pragma_update(None, "synchronous", "OFF")?;
+    }
     let sql = "PRAGMA wal_checkpoint(PASSIVE)";
     let counts = conn
         .prepare_cached(sql)?
         .query_row((), |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)))?;
+    if is_planted(Bug::CheckpointUnsynced) {
+        conn.pragma_update(None, "synchronous", "FULL")?;
+    }
     Ok(if counts.0 == counts.1 {
         LogState::Copied
     } else {
