@@ -61,6 +61,8 @@ pub struct Image {
     pub disk: Disk,
     /// Its hash.
     pub hash: u64,
+    /// Whether it is not just what was synced.
+    pub is_unsynced: bool,
     /// Whether it is neither what was synced nor all that was written.
     pub is_partial: bool,
 }
@@ -188,6 +190,7 @@ impl<'a> Cutter<'a> {
         Image {
             disk,
             hash,
+            is_unsynced: hash != self.synced,
             is_partial,
         }
     }

@@ -55,6 +55,8 @@ pub enum How {
     Short,
     /// Nothing is done, and it is said to be done. No disk does this to us: a bug of ours would.
     Skipped,
+    /// The process is gone: nothing is done any more, and nobody hears of it.
+    Gone,
 }
 
 /// For how long.
@@ -111,6 +113,11 @@ impl Armed {
         }
     }
 
+    /// Whether it strikes once, if ever.
+    pub(crate) fn is_once(&self) -> bool {
+        self.fault.lasting == Lasting::Once
+    }
+
     /// What this call meets, if it meets anything.
     pub(crate) fn meet(&mut self, call: Call, name: &str) -> Option<How> {
         if self.is_spent || self.fault.call != call || !name.ends_with(self.fault.ending) {
@@ -130,6 +137,7 @@ impl Armed {
 pub(crate) fn code(call: Call, how: How) -> c_int {
     match (call, how) {
         (_, How::Skipped) => ffi::SQLITE_OK,
+        (_, How::Gone) => ffi::SQLITE_IOERR,
         (Call::Open, How::Broken | How::Full | How::Short) => ffi::SQLITE_CANTOPEN,
         (Call::Read, How::Broken | How::Full | How::Short) => ffi::SQLITE_IOERR_READ,
         (Call::Write, How::Broken) => ffi::SQLITE_IOERR_WRITE,
@@ -146,7 +154,7 @@ pub(crate) fn code(call: Call, how: How) -> c_int {
 /// What the system itself says then; nothing if the call is only skipped.
 pub(crate) fn refusal(how: How) -> Option<io::Error> {
     match how {
-        How::Broken => Some(io::Error::from_raw_os_error(EIO)),
+        How::Broken | How::Gone => Some(io::Error::from_raw_os_error(EIO)),
         How::Full | How::Short => Some(io::Error::from_raw_os_error(ENOSPC)),
         How::Skipped => None,
     }

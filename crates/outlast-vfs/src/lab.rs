@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::inject::{Armed, Call, Fault, How, refusal};
+use crate::inject::{Armed, Call, Fault, How, Lasting, refusal};
 use crate::record::{FileNo, Op, Tape, is_recorded};
 
 /// Watches one directory, until it is dropped. Files that are open then stay on its tape.
@@ -78,9 +78,26 @@ impl Lab {
         lock(&self.watch.state).armed.push(Armed::new(fault));
     }
 
-    /// No fault is to come any more.
+    /// The process counts as killed: nothing that it still does has any effect, until
+    /// [`lift`](Self::lift).
+    pub fn kill(&self) {
+        for call in [
+            Call::Write,
+            Call::Truncate,
+            Call::Sync,
+            Call::SyncDirectory,
+            Call::Delete,
+        ] {
+            self.arm(Fault {
+                lasting: Lasting::UntilLifted,
+                ..Fault::once(call, 1, How::Gone)
+            });
+        }
+    }
+
+    /// Faults that last are over.
     pub fn lift(&self) {
-        lock(&self.watch.state).armed.clear();
+        lock(&self.watch.state).armed.retain(Armed::is_once);
     }
 
     /// How many calls have met a fault.
@@ -190,7 +207,11 @@ impl Watch {
         let met = self.meet(call, name);
         match (what, met) {
             (Beside::Write { at, bytes }, None | Some(How::Short)) => {
-                let length = if met.is_none() { bytes.len() } else { bytes.len() / 2 };
+                let length = if met.is_none() {
+                    bytes.len()
+                } else {
+                    bytes.len() / 2
+                };
                 let bytes = bytes[..length].to_vec();
                 self.push(Op::Write { file, at, bytes });
             }
@@ -200,7 +221,7 @@ impl Watch {
             }
             (Beside::SyncDirectory, None) => self.push(Op::SyncDirectory),
             (Beside::Write { .. } | Beside::SyncDirectory, Some(_))
-            | (Beside::Sync, Some(How::Skipped)) => {}
+            | (Beside::Sync, Some(How::Skipped | How::Gone)) => {}
         }
         met.and_then(refusal).map_or(Ok(()), Err)
     }

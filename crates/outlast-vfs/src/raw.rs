@@ -286,8 +286,11 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     };
     let file_no = taped.file;
     if let Some(how) = taped.meet(Call::Sync) {
-        if how != How::Skipped {
-            taped.watch.push(Op::SyncFailed { file: file_no });
+        match how {
+            How::Broken | How::Full | How::Short => {
+                taped.watch.push(Op::SyncFailed { file: file_no });
+            }
+            How::Skipped | How::Gone => {}
         }
         return code(Call::Sync, how);
     }

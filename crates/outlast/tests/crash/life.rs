@@ -12,7 +12,7 @@ use outlast::model::task::RunNo;
 use outlast::model::{Event, Record, RunId, WorkflowId, record};
 use outlast::{ListFilter, Status};
 use outlast_service::faulty::{Fault, FaultyStore, Lie};
-use outlast_service::sqlite::{Reader, SqliteStore};
+use outlast_service::sqlite::{OpenOptions, Reader, SqliteStore};
 use outlast_service::store::{Boot, Commit, CommitError, Loaded, ReadError, RunRow, Store};
 use tokio::sync::Notify;
 
@@ -145,6 +145,8 @@ pub(crate) struct Lives {
     pub(crate) room: Disk,
     /// Asked before each commit, with the time.
     pub(crate) before: Option<Before>,
+    /// How its files are opened.
+    pub(crate) options: OpenOptions,
 }
 
 /// Hears the time before each commit.
@@ -163,6 +165,7 @@ impl Lives {
             life: 0,
             room: Disk::HasRoom,
             before: None,
+            options: OpenOptions::default(),
         }
     }
 
@@ -193,7 +196,7 @@ impl Lives {
     /// Lets one process live.
     pub(crate) fn one(&mut self, scenario: &Scenario, fate: Option<&Fate>, lie: Lie) -> End {
         let path = self.place().join("runs.db");
-        let mut store = Mortal::open(&path, fate, lie);
+        let mut store = Mortal::open((&path, &self.options), fate, lie);
         store.before = self.before.clone();
         if self.room == Disk::MayBeFull {
             store.room = Disk::MayBeFull;
@@ -275,7 +278,11 @@ fn posts_at_rest(scenario: &Scenario, path: &Path, world: (&World, Duration)) ->
         if posts(path) == 0 {
             return 0;
         }
-        let store = Arc::new(Mortal::open(path, None, Lie::None));
+        let store = Arc::new(Mortal::open(
+            (path, &OpenOptions::default()),
+            None,
+            Lie::None,
+        ));
         let process = Process::begin(scenario, store, world);
         process.rest(path);
         process.leave(End::Done);
@@ -407,8 +414,8 @@ struct Mortal {
 }
 
 impl Mortal {
-    fn open(path: &Path, fate: Option<&Fate>, lie: Lie) -> Self {
-        let store = SqliteStore::open(path).expect("the store opens");
+    fn open((path, options): (&Path, &OpenOptions), fate: Option<&Fate>, lie: Lie) -> Self {
+        let store = SqliteStore::open_with(path, options).expect("the store opens");
         let store = FaultyStore::new(store);
         store.lie(lie);
         let (mut failure, mut stop_at, mut room) = (None, None, Disk::HasRoom);

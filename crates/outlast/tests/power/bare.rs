@@ -3,59 +3,109 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use outlast::model::record;
 use outlast_service::conformance::{follow, start};
 use outlast_service::sqlite::SqliteStore;
-use outlast_service::store::{Commit, CommitError, Store};
-use outlast_vfs::{Call, Fault, How, Lab, Lasting, Tape};
-use rusqlite::Connection;
+use outlast_service::store::Store;
+use outlast_vfs::{Call, Fault, How, Tape};
 
 use crate::exam::Seen;
 use crate::life::scratch;
+use crate::player::{Player, Versions};
 
 /// How a store is treated.
 #[derive(Clone, Copy)]
 pub(crate) struct Bare {
     pub(crate) name: &'static str,
-    play: fn(&mut Player),
-}
-
-/// Commits, reopened and tried again after every failure, as the service does.
-pub(crate) struct Player {
-    store: Option<SqliteStore>,
-    lab: Lab,
-    dir: std::path::PathBuf,
-    last: BTreeMap<u64, Commit>,
-    commits: u64,
-    acknowledged: BTreeMap<u64, u64>,
-    marks: Vec<BTreeMap<u64, u64>>,
+    /// The format of the file at first, if there is one.
+    format: Option<i32>,
+    log_pages: u32,
+    pub(crate) play: fn(&mut Player),
 }
 
 /// What is on record.
 pub(crate) struct Recording {
     pub(crate) tape: Tape,
     /// By mark: the version of each run that was acknowledged.
-    marks: Vec<BTreeMap<u64, u64>>,
+    marks: Vec<Versions>,
     /// The version of each run that was ever asked for.
-    most: BTreeMap<u64, u64>,
+    most: Versions,
 }
 
-/// Failures in a row after which a store counts as one that never recovers.
-const TRIES: usize = 20;
+/// A log that is copied in the course of a short scenario, several times.
+const SHORT_LOG: u32 = 12;
 
 impl Bare {
-    pub(crate) const ALL: [Self; 19] = [
+    /// Those in which nothing fails.
+    pub(crate) const WELL: [Self; 22] = [
         bare("commits", |p| p.work(8)),
+        bare("one commit", |p| p.work(1)),
         bare("a stop and a start", |p| {
             p.work(4);
             p.stop();
             p.work(4);
+        }),
+        bare("stops and starts", |p| {
+            for _ in 0..4 {
+                p.work(1);
+                p.stop();
+            }
         }),
         bare("a start without a stop", |p| {
             p.work(4);
             p.die();
             p.work(4);
         }),
+        bare("starts without a stop", |p| {
+            for _ in 0..4 {
+                p.work(1);
+                p.die();
+            }
+        }),
+        bare("a backup", |p| {
+            p.work(3);
+            p.back_up();
+            p.work(3);
+        }),
+        short("checkpoints", |p| p.work(12)),
+        short("checkpoints and a stop", |p| {
+            p.work(5);
+            p.stop();
+            p.work(5);
+        }),
+        short("checkpoints, a start without a stop", |p| {
+            p.work(5);
+            p.die();
+            p.work(5);
+        }),
+        short("checkpoints and a backup", |p| {
+            p.work(4);
+            p.back_up();
+            p.work(4);
+        }),
+        short("large commits", |p| p.large(6)),
+        short("large commits and small ones", |p| {
+            p.large(2);
+            p.work(3);
+            p.large(2);
+            p.work(3);
+        }),
+        short("large commits, a start without a stop", |p| {
+            p.large(2);
+            p.die();
+            p.large(2);
+        }),
+        older("format 1", 1),
+        older("format 2", 2),
+        older("format 3", 3),
+        older("format 4", 4),
+        older_short("format 1, checkpoints", 1),
+        older_short("format 2, checkpoints", 2),
+        older_short("format 3, checkpoints", 3),
+        older_short("format 4, checkpoints", 4),
+    ];
+
+    /// Those in which something does.
+    pub(crate) const BADLY: [Self; 24] = [
         bare("a failed sync", |p| p.failing(Call::Sync, 1, "")),
         bare("a failed sync, later", |p| p.failing(Call::Sync, 3, "")),
         bare("failed syncs", |p| {
@@ -67,16 +117,55 @@ impl Bare {
             p.lab.arm(Fault::once(Call::Sync, 3, How::Broken));
             p.work(6);
         }),
-        bare("a failed sync, then of the file", |p| {
-            p.lab.arm(wal(Fault::once(Call::Sync, 2, How::Broken)));
-            p.lab.arm(db(Fault::once(Call::Sync, 1, How::Broken)));
+        bare("a failed sync of the log, then of the file", |p| {
+            p.failing(Call::Sync, 2, "-wal");
+            p.failing(Call::Sync, 1, ".db");
+            p.work(2);
+        }),
+        bare("a failed sync of a new file", |p| {
+            p.lab.arm(Fault {
+                ending: ".db",
+                ..Fault::once(Call::Sync, 1, How::Broken)
+            });
             p.work(6);
+        }),
+        bare("a failed sync in recovery", |p| {
+            p.work(2);
+            p.lab.arm(Fault::once(Call::Sync, 1, How::Broken));
+            p.lab.arm(Fault::once(Call::Sync, 2, How::Broken));
+            p.lab.arm(Fault::once(Call::Sync, 3, How::Broken));
+            p.work(4);
+        }),
+        bare("a failed sync, then a kill", |p| {
+            p.failing(Call::Sync, 1, "");
+            p.die();
+            p.work(2);
         }),
         bare("a failed sync at a stop", |p| {
             p.work(4);
-            p.lab.arm(db(Fault::once(Call::Sync, 1, How::Broken)));
+            p.lab.arm(Fault {
+                ending: ".db",
+                ..Fault::once(Call::Sync, 1, How::Broken)
+            });
             p.stop();
             p.work(4);
+        }),
+        short("a failed sync of the log, checkpoints", |p| {
+            p.failing(Call::Sync, 3, "-wal");
+            p.work(5);
+        }),
+        short("a failed sync of the file in a checkpoint", |p| {
+            p.failing(Call::Sync, 1, ".db");
+            p.work(5);
+        }),
+        short("failed syncs of the file in checkpoints", |p| {
+            p.failing(Call::Sync, 1, ".db");
+            p.failing(Call::Sync, 1, ".db");
+            p.failing(Call::Sync, 2, ".db");
+        }),
+        short("a failed write in a checkpoint", |p| {
+            p.failing(Call::Write, 2, ".db");
+            p.work(5);
         }),
         bare("a failed write", |p| p.failing(Call::Write, 3, "")),
         bare("a failed truncation", |p| {
@@ -85,221 +174,114 @@ impl Bare {
             p.stop();
             p.work(2);
         }),
-        bare("a full disk and its end", |p| p.full(How::Full)),
-        bare("short writes and their end", |p| p.full(How::Short)),
-        bare("a checkpoint", |p| p.checkpoint()),
-        bare("a backup", |p| p.backup()),
-        bare("format 1", |p| p.migrate(1)),
-        bare("format 2", |p| p.migrate(2)),
-        bare("format 3", |p| p.migrate(3)),
-        bare("format 4", |p| p.migrate(4)),
+        bare("a full disk and its end", |p| p.full(How::Full, "")),
+        bare("short writes and their end", |p| p.full(How::Short, "")),
+        short("a full disk in a checkpoint", |p| p.full(How::Full, ".db")),
+        short("short writes in a checkpoint", |p| {
+            p.full(How::Short, ".db")
+        }),
+        bare("killed at a write", |p| p.killed(Call::Write, 2)),
+        bare("killed at a sync", |p| p.killed(Call::Sync, 1)),
+        short("killed at a sync in a checkpoint", |p| {
+            p.killed(Call::Sync, 3)
+        }),
+        bare("moved away and back", |p| {
+            p.work(3);
+            p.move_away_and_back();
+            p.work(3);
+        }),
+        short("moved away and back, checkpoints", |p| {
+            p.work(5);
+            p.move_away_and_back();
+            p.work(5);
+        }),
     ];
 
-    /// Whether its files are a hundred times as large as others.
-    pub(crate) fn is_large(&self) -> bool {
-        self.name == "a checkpoint"
+    /// All of them.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        Self::WELL.into_iter().chain(Self::BADLY)
     }
 
-    pub(crate) fn record(&self) -> Recording {
+    /// Who plays it in this directory.
+    pub(crate) fn player(&self, dir: &Path) -> Player {
+        Player::new(dir, self.log_pages, self.format)
+    }
+
+    pub(crate) fn record(&self) -> Result<Recording, String> {
         let dir = scratch();
-        let mut player = Player {
-            store: None,
-            lab: Lab::on(dir.path()).expect("a directory to watch"),
-            dir: dir.path().to_owned(),
-            last: BTreeMap::new(),
-            commits: 0,
-            acknowledged: BTreeMap::new(),
-            marks: Vec::new(),
-        };
+        let mut player = self.player(dir.path());
         (self.play)(&mut player);
         player.stop();
-        let most = player
-            .last
-            .iter()
-            .map(|(run, last)| (*run, last.row.state.version.0));
-        Recording {
-            most: most.collect(),
-            tape: player.lab.tape(),
-            marks: player.marks,
+        match player.gave_up {
+            Some(why) => Err(format!("lost: {why}")),
+            None => Ok(Recording {
+                most: player.most(),
+                tape: player.lab.tape(),
+                marks: player.marks,
+            }),
         }
     }
 }
 
 const fn bare(name: &'static str, play: fn(&mut Player)) -> Bare {
-    Bare { name, play }
-}
-
-fn wal(fault: Fault) -> Fault {
-    Fault {
-        ending: "-wal",
-        ..fault
+    Bare {
+        name,
+        format: None,
+        log_pages: 1000,
+        play,
     }
 }
 
-fn db(fault: Fault) -> Fault {
-    Fault {
-        ending: ".db",
-        ..fault
+const fn short(name: &'static str, play: fn(&mut Player)) -> Bare {
+    Bare {
+        log_pages: SHORT_LOG,
+        ..bare(name, play)
     }
 }
 
-impl Player {
-    /// So many new runs and as many further commits.
-    fn work(&mut self, count: u64) {
-        for _ in 0..count {
-            self.commits += 1;
-            let run = self.commits;
-            self.write(&start(run, self.commits, &format!("w{run}")));
-            let older = self.last.values().nth(self.last.len() / 2).cloned();
-            self.commits += 1;
-            if let Some(older) = older {
-                self.write(&follow(&older, self.commits));
-            }
+const fn older(name: &'static str, format: i32) -> Bare {
+    Bare {
+        format: Some(format),
+        ..bare(name, |p| p.work(3))
+    }
+}
+
+const fn older_short(name: &'static str, format: i32) -> Bare {
+    Bare {
+        format: Some(format),
+        ..short(name, |p| p.work(6))
+    }
+}
+
+/// What is wrong with what a disk holds, if so much was acknowledged and no more was asked for.
+pub(crate) fn judge(seen: &Seen, acknowledged: Option<&Versions>, most: &Versions) -> Vec<String> {
+    let damage = seen.damage.iter().map(|line| format!("damaged: {line}"));
+    let mut complaints: Vec<String> = damage.collect();
+    let mut versions: Versions = BTreeMap::new();
+    for (row, _) in &seen.runs {
+        if versions.insert(row.no.0, row.state.version.0).is_some() {
+            complaints.push(format!("duplicated: run {} is there twice", row.no.0));
         }
     }
-
-    fn failing(&mut self, call: Call, at: u64, ending: &'static str) {
-        self.work(2);
-        let fault = Fault::once(call, at, How::Broken);
-        self.lab.arm(Fault { ending, ..fault });
-        self.work(3);
-        self.lab.lift();
-    }
-
-    fn full(&mut self, how: How) {
-        self.work(3);
-        self.lab.arm(Fault {
-            lasting: Lasting::UntilLifted,
-            ..Fault::once(Call::Write, 2, how)
-        });
-        self.work(2);
-        self.work(3);
-    }
-
-    /// Enough for the log to be copied into the file, and begun anew.
-    fn checkpoint(&mut self) {
-        self.work(2);
-        for _ in 0..14 {
-            self.commits += 1;
-            let run = self.commits;
-            let mut large = start(run, self.commits, &format!("w{run}"));
-            large.snapshot = Some(record::frame(&"x".repeat(600_000)));
-            self.write(&large);
-        }
-        self.work(2);
-    }
-
-    fn backup(&mut self) {
-        self.work(3);
-        let beside = Connection::open(self.dir.join("runs.db")).expect("opens");
-        let copy = self.dir.join("backup.db");
-        let taken = beside.execute("VACUUM INTO ?1", [copy.to_string_lossy()]);
-        taken.expect("a backup beside the owner");
-        drop(beside);
-        self.work(3);
-    }
-
-    /// Makes the file what an older release would have left, and works on it.
-    fn migrate(&mut self, format: i32) {
-        self.work(3);
-        self.stop();
-        let conn = Connection::open(self.dir.join("runs.db")).expect("opens");
-        if format == 1 {
-            conn.execute_batch(
-                "ALTER TABLE run DROP COLUMN first_run; DROP TABLE post;
-                 DELETE FROM meta WHERE key = 'posts'",
-            )
-            .expect("goes back");
-        }
-        conn.pragma_update(None, "user_version", format)
-            .expect("goes back");
-        drop(conn);
-        // How the file came to be so is not on record.
-        self.lab = Lab::on(&self.dir).expect("a directory to watch");
-        self.lab.mark(self.marks.len() - 1);
-        self.work(3);
-    }
-
-    /// Commits until it is acknowledged.
-    fn write(&mut self, commit: &Commit) {
-        let run = commit.row.no.0;
-        self.last.insert(run, commit.clone());
-        for _ in 0..TRIES {
-            if self.store.is_none() {
-                self.open();
-            }
-            let Some(store) = &self.store else { continue };
-            match store.commit(std::slice::from_ref(commit)) {
-                Ok(()) => return self.acknowledge(commit),
-                Err(CommitError::Full) => self.lab.lift(),
-                Err(CommitError::Conflict { .. }) => panic!("nobody else writes"),
-                Err(CommitError::Failed { .. }) => {
-                    if store.reopen().is_err() {
-                        continue;
-                    }
-                    let found = store.find_run(commit.row.run_id).expect("reads");
-                    if found.is_some_and(|row| row.state.version == commit.row.state.version) {
-                        return self.acknowledge(commit);
-                    }
-                }
-            }
-        }
-        panic!("the store does not recover");
-    }
-
-    fn acknowledge(&mut self, commit: &Commit) {
-        let version = commit.row.state.version.0;
-        self.acknowledged.insert(commit.row.no.0, version);
-        self.marks.push(self.acknowledged.clone());
-        self.lab.mark(self.marks.len() - 1);
-    }
-
-    fn open(&mut self) {
-        let path = self.dir.join("runs.db");
-        let opened = SqliteStore::open(&path).ok();
-        self.store = opened.filter(|store| store.boot().is_ok());
-    }
-
-    /// An orderly stop, whatever comes of it.
-    fn stop(&mut self) {
-        if let Some(store) = self.store.take() {
-            store.close().ok();
+    for (run, version) in acknowledged.into_iter().flatten() {
+        let found = versions.get(run).copied().unwrap_or(0);
+        if found < *version {
+            complaints.push(format!("lost: run {run} is at {found}, not at {version}"));
         }
     }
-
-    fn die(&mut self) {
-        self.store = None;
+    for (run, version) in versions {
+        let most = most.get(&run).copied().unwrap_or(0);
+        if version > most {
+            let what = format!("duplicated: run {run} is at {version}, not at {most}");
+            complaints.push(what);
+        }
     }
+    complaints
 }
 
 impl Recording {
     pub(crate) fn judge(&self, seen: &Seen, mark: Option<usize>) -> Vec<String> {
-        let damage = seen.damage.iter().map(|line| format!("damaged: {line}"));
-        let mut complaints: Vec<String> = damage.collect();
-        let versions: BTreeMap<u64, u64> = seen
-            .runs
-            .iter()
-            .map(|(row, _)| (row.no.0, row.state.version.0))
-            .collect();
-        for (run, version) in mark
-            .and_then(|mark| self.marks.get(mark))
-            .into_iter()
-            .flatten()
-        {
-            let found = versions.get(run).copied().unwrap_or(0);
-            if found < *version {
-                complaints.push(format!("lost: run {run} is at {found}, not at {version}"));
-            }
-        }
-        for (run, version) in versions {
-            let most = self.most.get(&run).copied().unwrap_or(0);
-            if version > most {
-                complaints.push(format!(
-                    "duplicated: run {run} is at {version}, not at {most}"
-                ));
-            }
-        }
-        complaints
+        judge(seen, mark.and_then(|mark| self.marks.get(mark)), &self.most)
     }
 
     pub(crate) fn key(mark: Option<usize>) -> (usize, usize) {

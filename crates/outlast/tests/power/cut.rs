@@ -8,10 +8,11 @@ use outlast_vfs::{Cutter, Dice, Disk, Image, Lab, Tape};
 use crate::bare::{self, Bare};
 use crate::exam::{Seen, examine, examine_afresh};
 use crate::life::scratch;
+use crate::player::MOVED;
 use crate::tape::{self, Plan};
 
 /// One of so many recoveries is recorded and cut as well.
-const RECOVERIES: usize = 20;
+const RECOVERIES: usize = 30;
 /// Disks of a recovery that is cut.
 const OF_A_RECOVERY: usize = 12;
 /// Disks of each scenario that a process of its own opens as well.
@@ -30,14 +31,6 @@ impl Subject {
         match self {
             Self::Bare(bare) => bare.name,
             Self::Engine(plan) => &plan.name,
-        }
-    }
-
-    /// How many of so many disks: fewer if they are large.
-    fn share(&self, count: usize) -> usize {
-        match self {
-            Self::Bare(bare) if bare.is_large() => count / 5,
-            Self::Bare(_) | Self::Engine(_) => count,
         }
     }
 }
@@ -82,8 +75,10 @@ impl Recording {
 pub(crate) struct Tally {
     images: usize,
     hashes: BTreeSet<u64>,
-    /// Different ones that are neither all that was synced nor all that was written.
-    pub(crate) partial: usize,
+    /// Different ones that are not just all that was synced.
+    pub(crate) unsynced: usize,
+    /// Those of them that are not all that was written either.
+    partial: usize,
     pub(crate) scenarios: usize,
     /// Disks that a process of its own is to open, and what was seen of them here.
     afresh: Vec<(tempfile::TempDir, u64, String)>,
@@ -100,6 +95,7 @@ impl Tally {
     pub(crate) fn add(&mut self, other: Self) {
         self.images += other.images;
         self.hashes.extend(other.hashes);
+        self.unsynced += other.unsynced;
         self.partial += other.partial;
         self.scenarios += other.scenarios;
         self.afresh.extend(other.afresh);
@@ -130,10 +126,16 @@ impl Tally {
         self.fresh
     }
 
+    /// Says how far it is.
+    pub(crate) fn tell(&self, name: &str, all: usize) {
+        let (scenarios, distinct) = (self.scenarios, self.distinct());
+        println!("power: {scenarios} of {all} scenarios, {distinct} disks ({name})");
+    }
+
     pub(crate) fn details(&self) -> String {
         format!(
-            "partial={} recoveries={} fresh={} continued={}",
-            self.partial, self.recoveries, self.fresh, self.continued
+            "unsynced={} partial={} recoveries={} fresh={} continued={}",
+            self.unsynced, self.partial, self.recoveries, self.fresh, self.continued
         )
     }
 
@@ -150,21 +152,32 @@ impl Tally {
     }
 }
 
-/// Records the subject and examines so many disks of it.
-pub(crate) fn cut(subject: &Subject, count: usize, seed: u64) -> Tally {
+/// Which disks of a recording are examined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// So many, spread over all places where the power can go.
+    Many(usize),
+    /// The one of this throw behind so many calls, and all that its recovery can leave.
+    One { cut: usize, throw: usize },
+}
+
+/// Records the subject and examines disks of it.
+pub(crate) fn cut(subject: &Subject, wanted: Wanted, seed: u64) -> Tally {
     let mut tally = Tally {
         scenarios: 1,
         ..Tally::default()
     };
     let recording = match subject {
-        Subject::Bare(bare) => Recording::Bare(bare.record()),
-        Subject::Engine(plan) => match plan.record() {
-            Ok(recording) => Recording::Engine(Box::new(recording)),
-            Err(why) => {
-                tally.complaints.push(format!("{}: {why}", plan.name));
-                return tally;
-            }
-        },
+        Subject::Bare(bare) => bare.record().map(Recording::Bare),
+        Subject::Engine(plan) => plan.record().map(Box::new).map(Recording::Engine),
+    };
+    let recording = match recording {
+        Ok(recording) => recording,
+        Err(why) => {
+            tally.lost += 1;
+            tally.complaints.push(format!("{}: {why}", subject.name()));
+            return tally;
+        }
     };
     let mut bench = Bench {
         name: subject.name(),
@@ -172,8 +185,13 @@ pub(crate) fn cut(subject: &Subject, count: usize, seed: u64) -> Tally {
         seed,
         tally,
         known: BTreeSet::new(),
+        examined: BTreeSet::new(),
+        cut: 0,
     };
-    bench.all(subject.share(count));
+    match wanted {
+        Wanted::Many(count) => bench.all(count),
+        Wanted::One { cut, throw } => bench.only(cut, throw),
+    }
     bench.tally
 }
 
@@ -185,6 +203,10 @@ struct Bench<'a> {
     tally: Tally,
     /// What was gone on from: the content, and the state of the world.
     known: BTreeSet<(u64, (usize, usize))>,
+    /// What was examined: the disk, and the state of the world.
+    examined: BTreeSet<(u64, (usize, usize))>,
+    /// Different disks of the scenario itself, recoveries left out.
+    cut: usize,
 }
 
 impl Bench<'_> {
@@ -195,30 +217,41 @@ impl Bench<'_> {
         let mut cutter = Cutter::new(tape);
         for cut in tape.cuts() {
             let due = (count * cut).div_ceil(cuts);
-            if due <= self.tally.distinct() {
+            if due <= self.cut {
                 continue;
             }
             cutter.advance(cut);
-            let wanted = due - self.tally.distinct();
-            for throw in 0..wanted * THROWS {
-                if self.tally.distinct() >= due || (throw > 0 && !cutter.has_choice()) {
+            for throw in 0..(due - self.cut) * THROWS {
+                if self.cut >= due || (throw > 0 && !cutter.has_choice()) {
                     break;
                 }
                 let mut dice = Dice::new(&[self.seed, cut as u64, throw as u64]);
-                let image = cutter.image(&mut dice);
-                // The same disk again is worth a look if more was acknowledged meanwhile.
-                if self.tally.hashes.contains(&image.hash) && throw > 0 {
-                    continue;
-                }
-                self.one(&image, cut, throw);
+                self.one(&cutter.image(&mut dice), cut, throw);
             }
         }
     }
 
+    /// The disk that a complaint was about.
+    fn only(&mut self, cut: usize, throw: usize) {
+        let tape = self.recording.tape();
+        let mut cutter = Cutter::new(tape);
+        cutter.advance(cut);
+        let image = cutter.image(&mut Dice::new(&[self.seed, cut as u64, throw as u64]));
+        self.one(&image, cut, throw);
+        self.recovery(&image.disk, (cut, throw), tape.mark_before(cut));
+    }
+
     fn one(&mut self, image: &Image, cut: usize, throw: usize) {
         let mark = self.recording.tape().mark_before(cut);
-        if self.count(image) && self.tally.images.is_multiple_of(RECOVERIES) {
-            self.recovery(&image.disk, (cut, throw), mark);
+        // The same disk again is worth a look if more was acknowledged meanwhile.
+        if !self.examined.insert((image.hash, self.recording.key(mark))) {
+            return;
+        }
+        if self.count(image) {
+            self.cut += 1;
+            if self.cut % RECOVERIES == RECOVERIES / 3 {
+                self.recovery(&image.disk, (cut, throw), mark);
+            }
         }
         let found = self.examine(&image.disk, mark, (cut, throw));
         self.complain(found, &image.disk, (cut, throw));
@@ -227,6 +260,7 @@ impl Bench<'_> {
     fn count(&mut self, image: &Image) -> bool {
         self.tally.images += 1;
         let is_new = self.tally.hashes.insert(image.hash);
+        self.tally.unsynced += usize::from(is_new && image.is_unsynced);
         self.tally.partial += usize::from(is_new && image.is_partial);
         is_new
     }
@@ -238,15 +272,13 @@ impl Bench<'_> {
         mark: Option<usize>,
         (cut, throw): (usize, usize),
     ) -> Vec<String> {
-        let dir = scratch();
-        disk.write(dir.path()).expect("a disk can be written");
+        let dir = laid_out(disk);
         let seen = match examine(dir.path()) {
             Ok(seen) => seen,
             Err(why) => return vec![why],
         };
-        if self.tally.afresh.len() < FRESH && self.tally.images.is_multiple_of(7) {
-            let again = scratch();
-            disk.write(again.path()).expect("a disk can be written");
+        if self.tally.afresh.len() < FRESH && self.tally.images.is_multiple_of(3) {
+            let again = laid_out(disk);
             let place = format!("{}, cut at call {cut}, throw {throw}", self.name);
             self.tally.afresh.push((again, seen.logical, place));
         }
@@ -261,8 +293,7 @@ impl Bench<'_> {
 
     /// Records how a disk is opened, and cuts that.
     fn recovery(&mut self, disk: &Disk, at: (usize, usize), mark: Option<usize>) {
-        let dir = scratch();
-        disk.write(dir.path()).expect("a disk can be written");
+        let dir = laid_out(disk);
         let lab = Lab::on(dir.path()).expect("a directory to watch");
         if examine(dir.path()).is_err() {
             return;
@@ -295,7 +326,7 @@ impl Bench<'_> {
             let kept = keep(self.name, (cut, throw), disk);
             tally.complaints.push(format!(
                 "{}, cut at call {cut}, throw {throw}: {found:#?}\n  the disk is kept in {}\n  \
-                 repeat with: cargo xtask power --scenario \"{}\" --seed {}",
+                 repeat with: cargo xtask power --scenario \"{}\" --seed {} --cut {cut} --throw {throw}",
                 self.name,
                 kept.display(),
                 self.name,
@@ -303,6 +334,17 @@ impl Bench<'_> {
             ));
         }
     }
+}
+
+/// The disk in a directory. A file that was taken from its owner is put back, as the owner says.
+fn laid_out(disk: &Disk) -> tempfile::TempDir {
+    let dir = scratch();
+    disk.write(dir.path()).expect("a disk can be written");
+    let (path, moved) = (dir.path().join("runs.db"), dir.path().join(MOVED));
+    if moved.exists() && !path.exists() {
+        std::fs::rename(&moved, &path).expect("it can be put back");
+    }
+    dir
 }
 
 fn keep(name: &str, (cut, throw): (usize, usize), disk: &Disk) -> PathBuf {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlast_service::faulty::Lie;
+use outlast_service::sqlite::OpenOptions;
 use outlast_vfs::{Fault, How, Lab, Tape};
 
 use crate::client::{Ack, Disk, Memory};
@@ -20,6 +21,7 @@ pub(crate) struct Plan {
     pub(crate) name: String,
     pub(crate) scenario: &'static Scenario,
     pub(crate) fault: Option<Fault>,
+    pub(crate) options: OpenOptions,
 }
 
 /// What was so at a mark.
@@ -76,6 +78,21 @@ impl Scribe {
 }
 
 impl Plan {
+    pub(crate) fn new(scenario: &'static Scenario, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            scenario,
+            fault: None,
+            options: OpenOptions::default(),
+        }
+    }
+
+    /// With a log that is copied again and again.
+    pub(crate) fn copying(mut self) -> Self {
+        self.options.log_pages = 6;
+        self
+    }
+
     /// Runs it once, on record.
     pub(crate) fn record(&self) -> Result<Recording, String> {
         let clean = live(self.scenario, &[], Lie::None);
@@ -92,6 +109,7 @@ impl Plan {
         lives.ledger.watch(Arc::new(move || one.mark(None)));
         lives.memory.watch(Arc::new(move || two.mark(None)));
         lives.before = Some(Arc::new(move |now| three.mark(Some(now))));
+        lives.options = self.options.clone();
         if self
             .fault
             .as_ref()
