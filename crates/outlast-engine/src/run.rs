@@ -247,28 +247,50 @@ impl Run {
         blobs: &[Vec<u8>],
         window: Window,
     ) -> Result<Self, Corrupt> {
+        let mut run = Self::thawed(snapshot, window)?;
+        for blob in blobs {
+            Self::absorb(&mut run, blob, window)?;
+        }
+        let mut run = run.ok_or_else(|| out_of_place("end", "a run has at least one record"))?;
+        run.rearm();
+        Ok(run)
+    }
+
+    /// As much of it as can be read before the first record that cannot be, or does not fit: who
+    /// began it and whom it began, of a run that is set aside.
+    pub fn load_part(snapshot: Option<&[u8]>, blobs: &[Vec<u8>], window: Window) -> Option<Self> {
+        let mut run = Self::thawed(snapshot, window).ok()?;
+        for blob in blobs {
+            if Self::absorb(&mut run, blob, window).is_err() {
+                break;
+            }
+        }
+        run
+    }
+
+    fn thawed(snapshot: Option<&[u8]>, window: Window) -> Result<Option<Self>, Corrupt> {
         let mut run: Option<Self> = snapshot.map(record::unframe).transpose()?;
         if let Some(run) = &mut run {
             run.remembers(window);
             run.part_requests();
             run.find_open_updates();
         }
-        for blob in blobs {
-            for record in record::decode(blob)? {
-                match (&mut run, &record) {
-                    (Some(run), record) => run.evolve(record)?,
-                    (None, Record::Event(first)) => {
-                        run.insert(Self::from_first(first)?).remembers(window);
-                    }
-                    (None, Record::Fact(_)) => {
-                        return Err(out_of_place("fact", "a history begins with its start"));
-                    }
+        Ok(run)
+    }
+
+    fn absorb(run: &mut Option<Self>, blob: &[u8], window: Window) -> Result<(), Corrupt> {
+        for record in record::decode(blob)? {
+            match (&mut *run, &record) {
+                (Some(run), record) => run.evolve(record)?,
+                (None, Record::Event(first)) => {
+                    run.insert(Self::from_first(first)?).remembers(window);
+                }
+                (None, Record::Fact(_)) => {
+                    return Err(out_of_place("fact", "a history begins with its start"));
                 }
             }
         }
-        let mut run = run.ok_or_else(|| out_of_place("end", "a run has at least one record"))?;
-        run.rearm();
-        Ok(run)
+        Ok(())
     }
 
     /// Its state as bytes: a cache of the fold.

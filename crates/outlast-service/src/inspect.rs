@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use outlast_engine::describe;
 use outlast_model::id::{RunId, WorkflowId};
 use outlast_model::post::PostNo;
 use outlast_model::task::RunNo;
@@ -89,24 +88,7 @@ impl Inspector {
     }
 
     fn glance(&self, run: &RunRef) -> Result<Description, Refusal> {
-        let row = read::row_of(&self.view, run)?;
-        let run_id = row.run_id;
-        let broken = |reason| Refusal::Quarantined { run_id, reason };
-        let state = read::load(&self.view, row.no, 0).map_err(broken)?;
-        let outcome = match row.state.status.is_open() {
-            true => None,
-            false => Some(read::outcome(&self.view, row.no)?),
-        };
-        Ok(Description {
-            summary: read::summary(&row),
-            input: state.started().input.clone(),
-            outcome,
-            waiting: describe::waiting(&state),
-            trouble: describe::trouble(&state),
-            notes: describe::notes(&state),
-            unhandled_signals: state.unhandled_signals(),
-            unread: describe::unread(&state),
-        })
+        read::describe(&self.view, run, |_| None)
     }
 
     /// A run's history, as far as it is durable.

@@ -21,6 +21,7 @@ pub mod meter;
 pub mod outlet;
 pub mod points;
 mod read;
+mod salvage;
 pub mod service;
 pub mod shard;
 #[cfg(feature = "sqlite")]

@@ -110,7 +110,7 @@ impl Store for MemoryStore {
                 .cloned()
                 .collect(),
             last_run: data.rows.keys().next_back().copied().unwrap_or_default(),
-            last_commit: data.blobs.keys().next_back().copied().unwrap_or_default(),
+            last_commit: data.last_commit(),
             was_clean,
             posts: data
                 .posts
@@ -262,6 +262,14 @@ impl Data {
             Possession::None => Err(failed("not booted, or closed")),
             Possession::Failed(reason) => Err(failed(reason)),
         }
+    }
+
+    /// A head whose blob is gone is in use: no other run's blob may take its number.
+    fn last_commit(&self) -> CommitNo {
+        let open = self.rows.values().filter(|r| r.state.status.is_open());
+        let last_head = open.map(|row| row.state.head).max();
+        let last_blob = self.blobs.keys().next_back().copied();
+        last_head.max(last_blob).unwrap_or_default()
     }
 
     /// Whether all of the group fits, in order, each commit on top of those before it.

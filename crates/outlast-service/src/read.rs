@@ -6,8 +6,9 @@ use outlast_model::id::{RequestId, RunId, UpdateId, WorkflowId};
 use outlast_model::start::UpdateReply;
 use outlast_model::task::RunNo;
 use outlast_model::view::{Description, RunOutcome, RunRef, Summary, Trouble};
-use outlast_model::{Event, EventKind, Record, Refusal, record};
+use outlast_model::{Event, EventKind, Record, Refusal, Status, record};
 
+use crate::salvage;
 use crate::store::{Attention, Loaded, ReadError, RunRow, Store};
 
 /// The store cannot answer now.
@@ -26,12 +27,6 @@ pub(crate) fn unreadable(run_id: RunId, error: &ReadError) -> Refusal {
         },
         ReadError::Missing | ReadError::Failed { .. } => unavailable(error),
     }
-}
-
-/// A run's state.
-#[cfg(feature = "sqlite")]
-pub(crate) fn load(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, String> {
-    bring(store, no, shard).map_err(|e| e.to_string())
 }
 
 /// A run's state; the error says whether the run is at fault or the store.
@@ -68,7 +63,7 @@ pub(crate) fn fetch(
     })
 }
 
-fn fold(loaded: &Loaded, shard: u32, window: Window) -> Result<Run, String> {
+pub(crate) fn fold(loaded: &Loaded, shard: u32, window: Window) -> Result<Run, String> {
     let snapshot = loaded.snapshot.as_ref().map(|(_, bytes)| bytes.as_slice());
     let mut run = Run::load_with(snapshot, &loaded.blobs, window).map_err(|e| e.to_string())?;
     run.placed(shard, loaded.row.no, loaded.row.state.bytes);
@@ -107,13 +102,22 @@ fn decode(blobs: &[Vec<u8>]) -> Result<Vec<Event>, String> {
 
 /// The request that started a run.
 pub(crate) fn start_request_id(store: &dyn Store, no: RunNo) -> Result<Option<RequestId>, Refusal> {
-    let events = recall(store, no).map_err(|e| unavailable(&e))?;
-    Ok(events.into_iter().next().and_then(|first| {
-        if let EventKind::Started(started) = first.kind {
-            started.request_id.clone()
-        } else {
-            None
+    let blobs = match store.history(no) {
+        Ok(blobs) => blobs,
+        // Nobody can say any more: its id must not be lost with it.
+        Err(ReadError::Damaged { .. }) => return Ok(None),
+        Err(error @ (ReadError::Missing | ReadError::Failed { .. })) => {
+            return Err(unavailable(&error));
         }
+    };
+    let first = blobs.first().and_then(|blob| record::decode(blob).ok());
+    let first = first.and_then(|records| records.into_iter().next());
+    Ok(first.and_then(|first| match first {
+        Record::Event(Event {
+            kind: EventKind::Started(started),
+            ..
+        }) => started.request_id.clone(),
+        Record::Event(_) | Record::Fact(_) => None,
     }))
 }
 
@@ -149,9 +153,17 @@ pub(crate) fn not_open(
 ) -> Result<(), Refusal> {
     let row = row_of(store, run)?;
     if has_request(input) {
-        let ended = fetch(store, row.no, 0, window).map_err(|e| unavailable(&e))?;
-        if let Some(answer) = repeated(&ended.run, input) {
-            return answer;
+        match fetch(store, row.no, 0, window) {
+            Ok(ended) => {
+                if let Some(answer) = repeated(&ended.run, input) {
+                    return answer;
+                }
+            }
+            // It can only be said that it has ended.
+            Err(ReadError::Damaged { .. }) => {}
+            Err(error @ (ReadError::Missing | ReadError::Failed { .. })) => {
+                return Err(unavailable(&error));
+            }
         }
     }
     Err(Refusal::RunClosed {
@@ -169,19 +181,35 @@ fn has_request(input: &Input) -> bool {
     request_id.is_some()
 }
 
-/// How a run ended.
-pub(crate) fn outcome(store: &dyn Store, no: RunNo) -> Result<RunOutcome, Refusal> {
-    let events = events(store, no).map_err(|reason| Refusal::Unavailable { reason })?;
-    let last = events.last().and_then(|event| close::outcome(&event.kind));
-    last.ok_or_else(|| Refusal::NotFound {
-        what: no.0.to_string(),
-    })
+/// How a run ended. Its newest blob says so; of one that was terminated its row says enough, since
+/// that is how a run ends that cannot be read.
+pub(crate) fn outcome(store: &dyn Store, row: &RunRow) -> Result<RunOutcome, Refusal> {
+    let last = match store.history(row.no) {
+        Ok(blobs) => blobs.last().map(|blob| decode(std::slice::from_ref(blob))),
+        Err(error @ ReadError::Damaged { .. }) => Some(Err(error.to_string())),
+        Err(error @ (ReadError::Missing | ReadError::Failed { .. })) => {
+            return Err(unavailable(&error));
+        }
+    };
+    let missing = || Refusal::NotFound {
+        what: row.no.0.to_string(),
+    };
+    match last.ok_or_else(missing)? {
+        Ok(events) => {
+            let last = events.last().and_then(|event| close::outcome(&event.kind));
+            last.ok_or_else(missing)
+        }
+        Err(damage) if row.state.status == Status::Terminated => Ok(RunOutcome::Terminated {
+            reason: format!("why cannot be read: {damage}"),
+        }),
+        Err(reason) => Err(Refusal::Unavailable { reason }),
+    }
 }
 
 /// Whose end it is, and how.
 pub(crate) fn ended(store: &dyn Store, no: RunNo) -> Result<(WorkflowId, RunOutcome), Refusal> {
     let row = store.load(no).map_err(|e| unavailable(&e))?.row;
-    Ok((row.workflow_id, outcome(store, no)?))
+    Ok((row.workflow_id.clone(), outcome(store, &row)?))
 }
 
 /// What a run that is not open says about an update: what it answered, or that it is closed.
@@ -191,7 +219,17 @@ pub(crate) fn update(
     id: &UpdateId,
 ) -> Result<UpdateReply, Refusal> {
     let row = row_of(store, run)?;
-    let ended = bring(store, row.no, 0).map_err(|e| unreadable(row.run_id, &e))?;
+    let closed = Refusal::RunClosed {
+        workflow_id: row.workflow_id.clone(),
+        run_id: row.run_id,
+        status: row.state.status,
+    };
+    let ended = match bring(store, row.no, 0) {
+        Ok(ended) => ended,
+        // What it answered is lost; that it has ended is not.
+        Err(ReadError::Damaged { .. }) if !row.state.status.is_open() => return Err(closed),
+        Err(error) => return Err(unreadable(row.run_id, &error)),
+    };
     if let Some(earlier) = ended.accepted_before(id) {
         let run = RunRef {
             workflow_id: row.workflow_id,
@@ -199,11 +237,7 @@ pub(crate) fn update(
         };
         return update(store, &run, id);
     }
-    crate::shard::known_update(&ended, id).ok_or(Refusal::RunClosed {
-        workflow_id: row.workflow_id,
-        run_id: row.run_id,
-        status: row.state.status,
-    })
+    crate::shard::known_update(&ended, id).ok_or(closed)
 }
 
 /// A run that is not in memory, described from the store. `missing` says what it needs that is
@@ -214,10 +248,17 @@ pub(crate) fn describe(
     missing: impl FnOnce(&Run) -> Option<Trouble>,
 ) -> Result<Description, Refusal> {
     let row = row_of(store, run)?;
-    let state = bring(store, row.no, 0).map_err(|e| unreadable(row.run_id, &e))?;
+    let state = match bring(store, row.no, 0) {
+        Ok(state) => state,
+        Err(error @ ReadError::Damaged { .. }) if row.state.status == Status::Terminated => {
+            let outcome = outcome(store, &row)?;
+            return Ok(salvage::description(store, &row, outcome, &error));
+        }
+        Err(error) => return Err(unreadable(row.run_id, &error)),
+    };
     let outcome = match row.state.status.is_open() {
         true => None,
-        false => Some(outcome(store, row.no)?),
+        false => Some(outcome(store, &row)?),
     };
     Ok(description(&row, &state, outcome, missing(&state)))
 }

@@ -9,6 +9,7 @@
 //! being written. A commit that fails throws the whole shard back to what is on disk.
 
 mod attempt;
+mod damaged;
 mod gather;
 mod intake;
 mod late;

@@ -119,7 +119,11 @@ impl Reason {
         let look = look.trim_end();
         match self {
             Self::Ended => format!("nothing to do; its story: {look}"),
-            Self::Damaged => "keep a copy of the file and restore a backup".into(),
+            Self::Damaged => {
+                "keep a copy of the file and restore a backup, or terminate it: its id is \
+                              free then, and what is left of it stays in the file"
+                    .into()
+            }
             Self::Mismatch => format!(
                 "deploy the code this run began with, or make the change compatible; \
                  a new process tries again by itself; {look}"

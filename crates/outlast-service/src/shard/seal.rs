@@ -129,7 +129,7 @@ impl Shard {
         kept
     }
 
-    fn release_with(&mut self, entry: &mut Entry) {
+    pub(super) fn release_with(&mut self, entry: &mut Entry) {
         let no = entry.row.no;
         let effects = std::mem::take(&mut entry.decision.effects);
         self.batch.effects.reserve(effects.len());

@@ -49,8 +49,12 @@ impl Shard {
         now: Timestamp,
         store: &dyn Store,
     ) -> Option<WorkflowTask> {
-        if entry.outcome.is_some() || entry.damage.is_some() {
+        if entry.outcome.is_some() {
             self.refuse_letters(entry);
+            return None;
+        }
+        if entry.damage.is_some() {
+            self.turn_of_damaged(entry, now, store);
             return None;
         }
         match entry.slice.map(|slice| slice.path) {
@@ -307,7 +311,13 @@ impl Shard {
         let Some(mut entry) = self.runs.remove(&no) else {
             return;
         };
-        if entry.run.is_none() && !self.bring_in(&mut entry, now, store) {
+        let is_whole = entry.damage.is_none();
+        let is_here = is_whole && (entry.run.is_some() || self.bring_in(&mut entry, now, store));
+        if entry.damage.is_some() {
+            self.end_damaged(&mut entry, letter, now, store);
+            return self.put_back(entry);
+        }
+        if !is_here {
             // Not readable now: it stays in the mailbox and is applied when it is.
             entry.mailbox.push_back(letter);
             self.enqueue(&mut entry);
@@ -325,7 +335,7 @@ impl Shard {
         self.put_back(entry);
     }
 
-    fn refuse_letters(&mut self, entry: &mut Entry) {
+    pub(super) fn refuse_letters(&mut self, entry: &mut Entry) {
         let refusal = match &entry.damage {
             Some(reason) => Refusal::Quarantined {
                 run_id: entry.row.run_id,
@@ -339,9 +349,14 @@ impl Shard {
                 self.refuse_letter(entry.row.no, letter, &refusal);
             }
         } else {
-            // What other runs said stays in the store: the next process may be able to read it.
+            // What other runs said stays, here and in the store: the end of the run answers it, or
+            // the next process may be able to read it.
             for letter in letters {
-                letter.from.refuse(&refusal);
+                if let Sender::Post(_) = letter.from {
+                    entry.mailbox.push_back(letter);
+                } else {
+                    letter.from.refuse(&refusal);
+                }
             }
         }
         for question in entry.queries.drain(..).chain(entry.asked.drain(..)) {

@@ -9,7 +9,30 @@ use outlast_model::view::{RunOutcome, RunRef};
 use super::Shard;
 use crate::mail::{Ack, Reply};
 use crate::read;
-use crate::store::Store;
+use crate::store::{RunRow, Store};
+
+/// A run of a chain.
+enum Spot {
+    Number(RunNo),
+    /// It need not be loaded to know its id, so that it may be one that cannot be.
+    Row(Box<RunRow>),
+}
+
+impl Spot {
+    fn no(&self) -> RunNo {
+        match self {
+            Self::Number(no) => *no,
+            Self::Row(row) => row.no,
+        }
+    }
+
+    fn ended(&self, store: &dyn Store) -> Result<(WorkflowId, RunOutcome), Refusal> {
+        match self {
+            Self::Number(no) => read::ended(store, *no),
+            Self::Row(row) => Ok((row.workflow_id.clone(), read::outcome(store, row)?)),
+        }
+    }
+}
 
 impl Shard {
     /// Somebody waits for a run.
@@ -19,15 +42,21 @@ impl Shard {
             return self.wait_for(no, reply, store);
         }
         match read::row_of(store, run) {
-            Ok(row) => self.wait_for(row.no, reply, store),
+            Ok(row) => self.walk(Spot::Row(Box::new(row)), reply, store),
             Err(refusal) => reply(Err(refusal)),
         }
     }
 
-    /// The same, by number. A chain may be very long: it is walked, not called into.
+    /// The same, by number.
     pub(super) fn wait_for(&mut self, no: RunNo, reply: Reply<RunOutcome>, store: &dyn Store) {
-        let mut no = no;
+        self.walk(Spot::Number(no), reply, store);
+    }
+
+    /// A chain may be very long: it is walked, not called into.
+    fn walk(&mut self, from: Spot, reply: Reply<RunOutcome>, store: &dyn Store) {
+        let mut spot = from;
         loop {
+            let no = spot.no();
             let next = match self.runs.get(&no) {
                 Some(entry) => match &entry.outcome {
                     Some(RunOutcome::ContinuedAsNew(next)) => {
@@ -35,7 +64,7 @@ impl Shard {
                     }
                     Some(_) | None => return self.wait_here(no, reply),
                 },
-                None => match read::ended(store, no) {
+                None => match spot.ended(store) {
                     Ok((workflow_id, RunOutcome::ContinuedAsNew(next))) => {
                         self.next_of(&workflow_id, next, store)
                     }
@@ -43,7 +72,7 @@ impl Shard {
                     Err(refusal) => return reply(Err(refusal)),
                 },
             };
-            no = match next {
+            spot = match next {
                 Ok(next) => next,
                 Err(refusal) => return reply(Err(refusal)),
             };
@@ -51,9 +80,9 @@ impl Shard {
     }
 
     /// The run that continued another, or a later one of their chain.
-    fn next_of(&self, id: &WorkflowId, next: RunId, store: &dyn Store) -> Result<RunNo, Refusal> {
+    fn next_of(&self, id: &WorkflowId, next: RunId, store: &dyn Store) -> Result<Spot, Refusal> {
         if let Some(no) = self.by_run_id.get(&next) {
-            return Ok(*no);
+            return Ok(Spot::Number(*no));
         }
         let run = RunRef {
             workflow_id: id.clone(),
@@ -63,7 +92,7 @@ impl Shard {
         let newest = read::row_of(store, &RunRef::newest(id.clone()))?;
         // Nobody reads a thousand histories if the last one is at hand.
         let is_of_chain = newest.first_run == row.first_run;
-        Ok(if is_of_chain { newest.no } else { row.no })
+        Ok(Spot::Row(Box::new(if is_of_chain { newest } else { row })))
     }
 
     /// Waits for a run in memory, which is the last of its chain.

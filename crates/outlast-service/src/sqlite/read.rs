@@ -31,10 +31,13 @@ pub(super) fn boot(conn: &Connection) -> rusqlite::Result<Boot> {
             open.push(row?);
         }
     }
+    // A head whose blob is gone is in use: no other run's blob may take its number.
+    let last_head = open.iter().map(|row| row.state.head).max();
+    let last_blob = CommitNo(number("SELECT ifnull(max(id), 0) FROM hist")?);
     Ok(Boot {
+        last_commit: last_blob.max(last_head.unwrap_or_default()),
         open,
         last_run: RunNo(number("SELECT ifnull(max(id), 0) FROM run")?),
-        last_commit: CommitNo(number("SELECT ifnull(max(id), 0) FROM hist")?),
         was_clean: number("SELECT value FROM meta WHERE key = 'clean'")? == 1,
         posts: post::all(conn)?,
         last_post: post::mark(conn)?,

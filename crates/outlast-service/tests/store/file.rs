@@ -108,6 +108,16 @@ fn a_flipped_bit_is_named() {
     assert!(record::decode(&blobs[2]).is_err());
 }
 
+/// Else the next commit of another run would become its newest blob.
+#[test]
+fn the_number_of_a_head_that_is_gone_is_not_given_again() {
+    let file = File::with_a_run();
+    file.alter("DELETE FROM hist WHERE id = (SELECT max(id) FROM hist)");
+    let store = SqliteStore::open(file.path()).expect("opens");
+    let boot = store.boot().expect("boots");
+    assert_eq!(boot.last_commit, boot.open[0].state.head);
+}
+
 #[test]
 fn a_broken_chain_is_never_a_shorter_history() {
     for (sql, told) in [

@@ -2,6 +2,7 @@
 //! stops nobody else.
 
 mod between;
+mod damaged;
 mod file;
 mod message;
 mod request;
