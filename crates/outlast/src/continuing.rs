@@ -9,11 +9,13 @@ use std::fmt;
 
 use outlast_model::command::ContinueAsNew;
 use outlast_model::{Headers, Payload, WorkflowType};
+use outlast_runtime::Context;
 use serde::Serialize;
 
 use crate::arg::Arg;
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::failure::{FailureTrace, IntoFailure};
 use crate::outgoing::Encoded;
 use crate::subject::Subject;
 use crate::wire::store_or_panic;
@@ -25,7 +27,7 @@ impl<S> Ctx<S> {
     /// Messages that nobody took go with it; open calls and children do not.
     ///
     /// # Errors
-    /// Always: return it from main.
+    /// Always: return it from main. Returned from a branch or a scope it fails the task.
     ///
     /// # Panics
     /// If the input does not serialise or is over the limit.
@@ -108,6 +110,20 @@ impl fmt::Display for Continuation {
 }
 
 impl StdError for Continuation {}
+
+/// What a branch or a scope failed with. A request to go on as a new run has no effect there: it
+/// fails the task, so that fixed code resumes the run. What was recorded before stays as it was.
+pub(crate) fn failure_of<E: IntoFailure>(ctx: Context, error: E, what: &str) -> FailureTrace {
+    let request = error.continuation().map(ToString::to_string);
+    let failure = error.into_failure();
+    if let Some(remedy) = request
+        && !ctx.is_replaying()
+    {
+        let place = failure.trace.as_deref().unwrap_or("an unknown place");
+        panic!("{what} returned the request made at {place}: {remedy}");
+    }
+    failure
+}
 
 /// An error that can carry the request to go on as a new run.
 #[diagnostic::on_unimplemented(

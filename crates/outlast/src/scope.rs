@@ -6,6 +6,7 @@ use std::future::Future;
 use outlast_runtime::{Context, Supervision};
 
 use crate::call_error::CallError;
+use crate::continuing::failure_of;
 use crate::failure::IntoFailure;
 use crate::task::{Ending, Task, observe, prepare};
 
@@ -55,7 +56,7 @@ pub(crate) fn run<R: Ending, F: AsyncFnOnce(Scope) -> R>(
 ) -> impl Future<Output = Result<R::Value, CallError<<R::Error as IntoFailure>::Seen>>> {
     let scoped = ctx.scope(supervision, |raw| async move {
         let result = body(Scope { ctx, raw }).await.into_result();
-        result.map_err(IntoFailure::into_failure)
+        result.map_err(|error| failure_of(ctx, error, "a scope"))
     });
     async { scoped.await.map_err(observe::<R::Error>) }
 }

@@ -15,6 +15,7 @@ use futures_core::FusedFuture;
 use outlast_runtime::{Branch, Context};
 
 use crate::call_error::CallError;
+use crate::continuing::failure_of;
 use crate::error::Error;
 use crate::failure::{FailureTrace, IntoFailure};
 use crate::trace::Trace;
@@ -85,7 +86,7 @@ pub(crate) fn prepare<R: Ending>(
     let filler = Filler(Rc::clone(&slot));
     let branch = async move {
         let result = work.await.into_result();
-        let result = result.map_err(IntoFailure::into_failure);
+        let result = result.map_err(|error| failure_of(ctx, error, "a branch"));
         // A branch it spawned has failed: so has it, whatever it made of that.
         let result = ctx.scope_failure().map_or(result, Err);
         let told = result.as_ref().map(drop).map_err(Clone::clone);

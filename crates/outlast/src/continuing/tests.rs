@@ -78,6 +78,44 @@ fn a_request_that_is_not_returned_says_where_it_belongs() {
 }
 
 #[workflow]
+async fn from_a_scope(ctx: Ctx) -> Result<u64> {
+    let next = ctx.scope(async |_| ctx.continue_as_new::<_, u64, Error>(1));
+    Ok(next.await?)
+}
+
+#[workflow]
+async fn from_a_branch(ctx: Ctx) -> Result<u64> {
+    let branch = ctx.spawn(async move { ctx.continue_as_new::<_, u64, Error>(1) });
+    Ok(branch.supervised().await?)
+}
+
+#[workflow]
+async fn from_a_supervised_scope(ctx: Ctx) -> Result<u64> {
+    let next = ctx.supervise(async |scope: crate::Scope| {
+        let branch = scope.spawn(async move { ctx.continue_as_new::<_, u64, Error>(1) });
+        branch.await
+    });
+    Ok(next.await?)
+}
+
+#[test]
+fn a_request_returned_from_a_scope_or_a_branch_fails_the_task_and_not_the_run() {
+    for (play, what) in [
+        (Play::start(from_a_scope, ()), "a scope"),
+        (Play::start(from_a_branch, ()), "a branch"),
+        (Play::start(from_a_supervised_scope, ()), "a branch"),
+    ] {
+        let told = play.trouble();
+        assert!(
+            told.contains(&format!("{what} returned the request made at ")),
+            "{told}"
+        );
+        assert!(told.contains("continuing/tests.rs:"), "{told}");
+        assert!(told.contains("return it from there"), "{told}");
+    }
+}
+
+#[workflow]
 async fn changed(ctx: Ctx) -> Result<bool> {
     let is_new = ctx.patched("fraud-check");
     ctx.deprecate_patch("old-limit");
