@@ -141,6 +141,8 @@ pub struct Notes {
     pub unhandled_signals: u32,
     /// Where it rests and what it has not taken, if that is known.
     pub rest: Option<Box<Rest>>,
+    /// For people: calls that replay found changed. Replay finds them again and again: noted once.
+    pub changed: Option<String>,
 }
 
 /// Names one attempt: an outcome is refused if any part differs.

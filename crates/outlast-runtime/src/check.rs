@@ -4,9 +4,11 @@
 //! The first one that is changed, extra or missing stops the replay, named on both sides. What
 //! may be tuned under an open run (options, input, delay) is told and does not stop it, unless
 //! the checks are strict. Asking for a step leaves no event; its marker must find the step open.
-//! A change of the code whose old side is gone may be announced, or no longer.
+//! A change of the code whose old side is gone may be announced, or no longer. Inputs of a task
+//! that are a permutation of the recorded ones are calls in another order: that stops it too.
 
 mod likeness;
+mod order;
 mod text;
 
 use outlast_model::{Command, Event, EventKind};
@@ -16,11 +18,15 @@ use crate::instance::Instance;
 use crate::task::ReplayChecks;
 use crate::turn::{RecordedStep, Turn};
 use likeness::{Likeness, likeness};
+use order::{Changed, permuted};
 use text::{asked, done, idle, raced, said};
 
 const REMEDY: &str = "keep the old calls for the runs that made them: `if ctx.patched(\"..\") { \
                       new } else { old }`; or put the calls back in their old order, or let open \
                       runs finish on the build that started them";
+
+const SHUFFLED: &str = "\n  perhaps: calls made in the order of a `HashMap`, which is another one \
+                        each time: sort first, or use a `BTreeMap`";
 
 /// Matches all commands of a turn with its command events.
 pub(crate) fn commands(
@@ -33,9 +39,10 @@ pub(crate) fn commands(
     let mut made = made.iter().filter(|command| leaves_event(command));
     let (mut event, mut command) = (recorded.next(), made.next());
     let mut same = None;
+    let mut changed = Vec::new();
     loop {
         match (event, command) {
-            (None, None) => return Ok(()),
+            (None, None) => return in_order(&changed),
             (Some(was), is) if may_be_gone(was) && !is.is_some_and(|is| announces(is, was)) => {
                 event = recorded.next();
             }
@@ -45,6 +52,7 @@ pub(crate) fn commands(
             (Some(was), Some(is)) => {
                 compare(was, is, instance, checks)
                     .map_err(|code| mismatch(same, &said(was), &code, turn))?;
+                changed.extend(Changed::of(was, is));
                 same = Some(was);
                 (event, command) = (recorded.next(), made.next());
             }
@@ -58,6 +66,16 @@ pub(crate) fn commands(
             }
         }
     }
+}
+
+/// Calls that changed places would be handed each other's results.
+fn in_order(changed: &[Changed<'_>]) -> Result<(), TaskFailure> {
+    let Some((call, other)) = permuted(changed) else {
+        return Ok(());
+    };
+    let (was, is) = (said(call.event), done(call.command));
+    let code = format!("{is}, with the input of {}", said(other.event));
+    Err(report(None, &was, &code, SHUFFLED))
 }
 
 /// A marker needs its step: open, and of the same name.
@@ -95,7 +113,7 @@ fn compare(
         }
         Likeness::Tuned(difference) => {
             let (said, done) = (said(event), done(command));
-            instance.warn(|| format!("{said} holds, but the code says {done}: {difference}"));
+            instance.changed(|| format!("{said} holds, but the code says {done}: {difference}"));
             Ok(())
         }
     }

@@ -174,8 +174,16 @@ impl Instance {
             .map(|(name, site, _)| (name, site))
     }
 
-    pub(crate) fn warn(&self, warning: impl FnOnce() -> String) {
-        self.shared.warn(warning);
+    /// A replayed call is not the recorded one: told now, and noted with the next task.
+    pub(crate) fn changed(&self, difference: impl FnOnce() -> String) {
+        let difference = difference();
+        self.shared.changes.borrow_mut().add(&difference);
+        self.shared.warn(|| difference);
+    }
+
+    /// Takes what replay found changed.
+    pub(crate) fn changes(&mut self) -> Option<String> {
+        self.shared.changes.take().into_note()
     }
 }
 

@@ -121,6 +121,8 @@ pub(crate) struct Shared {
     pub(crate) warnings: RefCell<Warnings>,
     /// Those that belong to the run and not to its replay.
     pub(crate) notes: RefCell<Warnings>,
+    /// Replayed calls that are not the recorded ones.
+    pub(crate) changes: RefCell<Changes>,
 }
 
 impl Shared {
@@ -165,6 +167,7 @@ impl Shared {
             reader: Cell::new(None),
             warnings: RefCell::default(),
             notes: RefCell::default(),
+            changes: RefCell::default(),
         }
     }
 
@@ -262,6 +265,29 @@ impl Shared {
             self.notes.borrow_mut().push(|| warning.clone());
             self.warn(|| warning);
         }
+    }
+}
+
+/// Calls that differ from what is recorded: how many, and the first. One note for all of them, the
+/// same after every replay.
+#[derive(Default)]
+pub(crate) struct Changes {
+    count: u64,
+    first: Option<String>,
+}
+
+impl Changes {
+    pub(crate) fn add(&mut self, difference: &str) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| difference.to_owned());
+    }
+
+    pub(crate) fn into_note(self) -> Option<String> {
+        let first = self.first?;
+        Some(match self.count {
+            1 => format!("a call is not the recorded one: {first}"),
+            count => format!("{count} calls are not the recorded ones, first: {first}"),
+        })
     }
 }
 

@@ -128,6 +128,7 @@ impl Stage<'_> {
                 unhandled_signals: instance.unhandled_signals(),
                 rest: instance.rest(),
                 texts: instance.notes(),
+                changed: instance.changes(),
             }
         });
         Ok((commands, notes.unwrap_or_default()))
@@ -265,12 +266,13 @@ impl Stage<'_> {
         if instance.is_closed() {
             self.dismiss(instance);
         }
-        let texts = instance.notes();
+        let (texts, changed) = (instance.notes(), instance.changes());
         *slot = slot.take().filter(|instance| !instance.is_closed());
         Notes {
             texts,
             unhandled_signals,
             rest,
+            changed,
         }
     }
 

@@ -69,6 +69,8 @@ pub enum Reason {
     Message,
     /// Signals came that its code has not taken.
     Unread,
+    /// Its code had something to say that does not stop it.
+    Noted,
 }
 
 /// A reason with what is known about it.
@@ -110,6 +112,7 @@ impl Reason {
             Self::Timer => "timer",
             Self::Message => "message",
             Self::Unread => "unread-signals",
+            Self::Noted => "noted",
         }
     }
 
@@ -173,6 +176,9 @@ impl Reason {
             Self::Unread => "compare the names with those that its code takes (recv, handlers): \
                              they are kept until it does"
                 .into(),
+            Self::Noted => {
+                "nothing, if it is meant so; else fix the code at the lines named and deploy".into()
+            }
         }
     }
 }
@@ -200,7 +206,8 @@ pub fn reasons(run: &Description, around: &Around<'_>, now: Timestamp, db: &str)
         .collect();
     waits.sort_by_key(|(reason, _)| *reason as u8);
     let around = around.reasons(run, now);
-    let all = trouble.chain(around).chain(waits).chain(unread(run));
+    let said = unread(run).into_iter().chain(noted(run));
+    let all = trouble.chain(around).chain(waits).chain(said);
     all.map(answer).collect()
 }
 
@@ -219,6 +226,23 @@ fn unread(run: &Description) -> Option<(Reason, String)> {
         names.join(", ")
     );
     Some((Reason::Unread, text))
+}
+
+/// The newest notes, newest first.
+fn noted(run: &Description) -> Option<(Reason, String)> {
+    const SHOWN: usize = 3;
+    let mut newest: Vec<&str> = run.notes.iter().rev().map(String::as_str).collect();
+    let more = newest.len().saturating_sub(SHOWN);
+    newest.truncate(SHOWN);
+    let text = match (&*newest, more) {
+        ([], _) => return None,
+        (_, 0) => format!("its code says: {}", newest.join("; ")),
+        (_, more) => format!(
+            "its code says: {}; and {more} older notes",
+            newest.join("; ")
+        ),
+    };
+    Some((Reason::Noted, text))
 }
 
 /// The answer for a run that cannot be read.

@@ -4,6 +4,8 @@
 //! calls an activity in between comes back to it. So a place is news only if it is another one,
 //! and stays known while the run waits for what has events.
 
+use alloc::string::String;
+
 use outlast_model::Fact;
 use outlast_model::rest::{Await, Rest, Unread};
 use outlast_model::task::Notes;
@@ -16,11 +18,18 @@ pub(super) struct Known<'a> {
     unhandled_signals: u32,
     at: &'a [Await],
     unread: &'a [Unread],
+    notes: &'a [String],
 }
 
 impl<'a> Known<'a> {
     pub(super) fn of(run: &'a Run) -> Self {
-        Self::new(run.unhandled_signals(), run.rest())
+        let known = Self::new(run.unhandled_signals(), run.rest());
+        let notes = run.notes();
+        Self { notes, ..known }
+    }
+
+    fn is_noted(&self, text: &String) -> bool {
+        self.notes.contains(text)
     }
 
     fn new(unhandled_signals: u32, rest: Option<&'a Rest>) -> Self {
@@ -28,6 +37,7 @@ impl<'a> Known<'a> {
             unhandled_signals,
             at: rest.map_or(&[], |rest| &rest.at),
             unread: rest.map_or(&[], |rest| &rest.unread),
+            notes: &[],
         }
     }
 }
@@ -36,7 +46,8 @@ impl<'a> Known<'a> {
 pub(super) fn must_be_told(known: Known<'_>, notes: &Notes) -> bool {
     let now = Known::new(notes.unhandled_signals, notes.rest.as_deref());
     let is_same = (now.unhandled_signals, now.unread) == (known.unhandled_signals, known.unread);
-    !notes.texts.is_empty() || !is_same
+    let is_changed = notes.changed.iter().any(|text| !known.is_noted(text));
+    !notes.texts.is_empty() || is_changed || !is_same
 }
 
 /// What there is to note, if anything is new.
@@ -46,12 +57,14 @@ pub(super) fn noted(known: Known<'_>, notes: Notes) -> Option<Fact> {
     if !has_moved && !must_be_told(known, &notes) {
         return None;
     }
+    let mut texts = notes.texts;
+    texts.extend(notes.changed.filter(|text| !known.is_noted(text)));
     let mut rest = notes.rest.unwrap_or_default();
     if rest.at.is_empty() {
         rest.at = known.at.to_vec();
     }
     Some(Fact::Noted {
-        notes: notes.texts,
+        notes: texts,
         unhandled_signals: notes.unhandled_signals,
         rest: (*rest != Rest::default()).then_some(rest),
     })
@@ -61,6 +74,7 @@ pub(super) fn noted(known: Known<'_>, notes: Notes) -> Option<Fact> {
 mod tests {
     use super::*;
     use alloc::boxed::Box;
+    use alloc::string::String;
     use alloc::vec;
     use alloc::vec::Vec;
     use outlast_model::event::Site;
@@ -95,7 +109,32 @@ mod tests {
             texts: Vec::new(),
             unhandled_signals: rest.unread.iter().map(|unread| unread.count).sum(),
             rest: Some(Box::new(rest)),
+            changed: None,
         }
+    }
+
+    #[test]
+    fn what_replay_found_changed_is_noted_once() {
+        let text = String::from("a call is not the recorded one");
+        let notes = || Notes {
+            changed: Some(text.clone()),
+            ..Notes::default()
+        };
+        let known = Known::new(0, None);
+        assert!(must_be_told(known, &notes()));
+        let Some(Fact::Noted {
+            notes: noted_now, ..
+        }) = noted(known, notes())
+        else {
+            panic!("it is new");
+        };
+        assert_eq!(noted_now, [text.clone()]);
+        let known = Known {
+            notes: &noted_now,
+            ..known
+        };
+        assert!(!must_be_told(known, &notes()));
+        assert_eq!(noted(known, notes()), None);
     }
 
     /// What is known after it, and whether it was written.

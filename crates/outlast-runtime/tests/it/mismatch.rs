@@ -309,6 +309,69 @@ fn the_difference_stands_below_the_last_thing_both_sides_agree_on() {
     assert!(lines[3].starts_with("  code:    ScheduleActivity, activity 1 `renamed`"));
 }
 
+/// Calls of one type in this order, all in one task, then another one.
+fn called(inputs: &'static [&'static str], name: &'static str) -> Flow {
+    Flow::new(move |ctx, _| async move {
+        let calls = inputs.iter().map(|input| {
+            let input = Payload::bytes(*input);
+            ctx.activity(name.into(), input, ActivityOptions::default())
+        });
+        futures::future::join_all(calls.collect::<Vec<_>>()).await;
+        sleep(ctx, 1).await;
+        done()
+    })
+}
+
+fn replayed_as(inputs: &'static [&'static str]) -> Result<Instance, TaskFailure> {
+    let mut backend = Backend::started(called(&["x", "y", "z", "z"], "charge"));
+    for seq in 1..=4 {
+        backend.complete(seq, "");
+    }
+    backend.turn();
+    let code = called(inputs, "charge");
+    let checks = ReplayChecks { strict: false };
+    replay(&backend.history, &code, &no_foreign(), &Unwatched, checks)
+}
+
+#[test]
+fn inputs_that_are_a_permutation_of_the_recorded_ones_are_calls_in_another_order() {
+    let orders: [&'static [&'static str]; 4] = [
+        &["y", "x", "z", "z"],
+        &["y", "z", "x", "z"],
+        &["z", "z", "y", "x"],
+        // And one that is new besides.
+        &["y", "x", "z", "new"],
+    ];
+    for inputs in orders {
+        let failed = replayed_as(inputs).expect_err("results would go to other calls");
+        assert_eq!(failed.cause, TaskFailedCause::NonDeterminism);
+        let text = failed.to_string();
+        for part in [
+            "  history: event 5 ActivityTaskScheduled, activity 1 `charge`",
+            "ScheduleActivity, activity 1 `charge`",
+            "with the input of event ",
+            "mismatch.rs:",
+            "perhaps: calls made in the order of a `HashMap`",
+        ] {
+            assert!(text.contains(part), "`{part}` is not in: {text}");
+        }
+    }
+}
+
+#[test]
+fn other_changed_inputs_are_told_and_do_not_stop_the_run() {
+    let changed: [&'static [&'static str]; 3] = [
+        &["x", "y", "z", "new"],
+        &["y", "z", "new", "newer"],
+        &["y", "y", "y", "y"],
+    ];
+    for inputs in changed {
+        let mut instance = replayed_as(inputs).expect("it may be meant so");
+        let told = instance.warnings();
+        assert!(told[0].contains("holds, but the code says"), "{told:?}");
+    }
+}
+
 /// A race whose winner is taken by chance: by the heads or tails of a coin.
 fn by_chance(coin: &Rc<Cell<bool>>) -> Flow {
     let coin = Rc::clone(coin);

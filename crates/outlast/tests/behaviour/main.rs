@@ -6,6 +6,7 @@ mod attempts;
 mod calls;
 mod cancel;
 mod chains;
+mod changed;
 mod children;
 mod clock;
 mod concurrency;

@@ -87,6 +87,11 @@ impl Patient {
     fn ask(&mut self) {
         self.is_asked = true;
     }
+
+    #[signal]
+    fn doubt(&mut self) -> Result<()> {
+        Err("it does not doubt")?
+    }
 }
 
 async fn start(settings: Settings) -> App {
@@ -174,13 +179,14 @@ async fn updating(app: &App) -> Case {
     case
 }
 
-/// It rests in a condition, and somebody sent it what it does not know.
+/// It rests in a condition, somebody sent it what it does not know, and a handler failed.
 async fn patient(app: &App) -> Case {
     let run = app.start(Patient::run, ()).await.expect("it starts");
     for _ in 0..2 {
         run.send(GO, 1).await.expect("it is kept");
     }
-    until(&run, |d| d.unhandled_signals == 2).await;
+    run.doubt().await.expect("it is kept");
+    until(&run, |d| d.unhandled_signals == 2 && !d.notes.is_empty()).await;
     Case::of("a condition is to hold", &run).await
 }
 
