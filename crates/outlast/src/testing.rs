@@ -8,6 +8,7 @@ mod exported;
 
 use std::future::{Future, ready};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use outlast_model::{Event, Timestamp};
@@ -269,9 +270,20 @@ pub fn replay_from_cluster<W: WorkflowFn<K>, K>(_workflow: W, history: &[Event])
 
 fn replay_with(program: &dyn Program, history: &[Event], checks: ReplayChecks) -> AnyResult<()> {
     let nobody: outlast_runtime::ForeignWake = Arc::new(|_| ());
-    match outlast_runtime::replay(history, program, &nobody, &Unwatched, checks) {
-        Ok(_) => Ok(()),
-        Err(failure) => Err(Error::msg(failure.failure)),
+    let replayed = outside_the_budget(|| {
+        outlast_runtime::replay(history, program, &nobody, &Unwatched, checks).map(drop)
+    });
+    replayed.map_err(|failure| Error::msg(failure.failure))
+}
+
+/// Runs workflow code without the budget that tokio gives its tasks. What a task of tokio polls
+/// more often than that waits until the task has yielded, and a replay does not: on an engine
+/// thread there is no budget either.
+fn outside_the_budget<T>(work: impl FnOnce() -> T) -> T {
+    let work = std::pin::pin!(tokio::task::unconstrained(async { work() }));
+    match work.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => panic!("code that awaits nothing is done at once"),
     }
 }
 

@@ -11,7 +11,7 @@ use outlast_runtime::{ForeignWake, Instance, Program, ReplayChecks, Unwatched, r
 use outlast_temporal::replay::{self, Replay, ReplayError};
 use outlast_worker::handle::{Completion, PolledActivation, PolledWork};
 
-use super::replay_with;
+use super::{outside_the_budget, replay_with};
 use crate::erase::workflow_program;
 use crate::error::{Error, Result};
 use crate::workflow::WorkflowFn;
@@ -78,15 +78,10 @@ impl Code<'_> {
         let task = task(run_id, activation);
         let instance = self.instance.take();
         let checks = ReplayChecks::default();
-        let answered = run_task(
-            instance,
-            &task,
-            self.program,
-            &self.nobody,
-            &Unwatched,
-            checks,
-        );
-        let (instance, answer) = answered;
+        let (instance, answer) = outside_the_budget(|| {
+            let (program, nobody) = (self.program, &self.nobody);
+            run_task(instance, &task, program, nobody, &Unwatched, checks)
+        });
         self.instance = instance;
         match answer {
             TaskAnswer::Completed { commands, notes: _ } => Completion::Commands(commands),

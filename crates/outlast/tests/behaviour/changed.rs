@@ -1,4 +1,4 @@
-//! Code that is not what it was when its run was recorded.
+//! Code that is not what it was when its run was recorded, and replay on a thread of tokio.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use outlast::Status;
 use outlast::prelude::*;
 use outlast::why::Reason;
 
-use super::support::{cached, drive, until};
+use super::support::{cached, drive, sound, until};
 
 /// In which order, or with what, the code makes its calls just now.
 struct Order(AtomicUsize);
@@ -112,5 +112,28 @@ fn an_input_that_was_changed_is_a_note_on_the_run_once() {
             1,
             "replayed again, noted once: {found:?}"
         );
+    });
+}
+
+#[workflow]
+async fn takes_turns(ctx: Ctx) -> Result<u64> {
+    let turns = std::rc::Rc::new(tokio::sync::Semaphore::new(1));
+    let mut taken = 0;
+    for _ in 0..1_000 {
+        let _permit = turns.acquire().await.map_err(Error::msg)?;
+        taken += 1;
+    }
+    Ok(ctx.run(price, taken).await?)
+}
+
+#[test]
+fn a_replay_inside_a_task_of_tokio_is_not_held_up_by_its_budget() {
+    drive(async {
+        let app = TestEnv::new().activity(price).workflow(takes_turns);
+        let app = app.start().await;
+        let run = app.start(takes_turns, ()).await.expect("it starts");
+        assert_eq!(run.result().await.expect("it ends"), 100_000);
+        let replayed = tokio::spawn(async move { sound(&run, takes_turns).await });
+        replayed.await.expect("it returns");
     });
 }
