@@ -1,0 +1,188 @@
+//! Runs replay under the edition of the rules they began under.
+//!
+//! `golden/edition-N/KIND.hex` holds the history of a run that the code of that edition has
+//! recorded. Files that are there are never rewritten: if one no longer replays, open runs of its
+//! edition break. `OUTLAST_BLESS=1` adds those of the newest edition.
+
+mod story;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use outlast::model::view::Waiting;
+use outlast::model::{Event, EventKind, Record, record};
+use outlast::prelude::*;
+use outlast::testing::{TestClock, replay};
+use outlast::{App, Handle};
+use tokio::sync::Semaphore;
+
+use story::{GO, Gate, charge, refund, shipment, story};
+use support::{drive, judge, names, until};
+
+/// What is done to a run while it is recorded.
+#[derive(Clone, Copy, PartialEq)]
+enum Deed {
+    /// Its call may end.
+    Open,
+    /// An hour passes, and its code has seen that.
+    Hour,
+    /// It is asked to stop, and its code has seen that.
+    Cancel,
+    /// A day passes, and its code has seen that.
+    Day,
+    /// The child may end.
+    Ship,
+}
+
+const KINDS: [(&str, &[Deed]); 11] = [
+    ("done", &[Deed::Open]),
+    ("select", &[Deed::Hour, Deed::Open]),
+    ("timeout", &[Deed::Hour, Deed::Open]),
+    ("drop", &[Deed::Hour, Deed::Open]),
+    ("cancel", &[Deed::Cancel, Deed::Open]),
+    ("cancel that waits", &[Deed::Cancel, Deed::Open]),
+    ("abandon", &[Deed::Hour, Deed::Open]),
+    ("branch", &[Deed::Hour, Deed::Open]),
+    ("child", &[Deed::Hour, Deed::Ship]),
+    (
+        "shield with a timeout",
+        &[Deed::Cancel, Deed::Day, Deed::Day],
+    ),
+    (
+        "block that cleans up",
+        &[Deed::Cancel, Deed::Day, Deed::Day],
+    ),
+];
+
+/// Records a run with the code and the rules of today.
+fn recorded(kind: &'static str, deeds: &[Deed]) -> Vec<Event> {
+    drive(async {
+        let gate = Gate(Arc::new(Semaphore::new(0)));
+        let env = TestEnv::new().state(gate.clone());
+        let env = env.activity(charge).activity(refund);
+        let env = env.workflow(story).workflow(shipment);
+        let clock = env.clock();
+        let app = env.start().await;
+        let run = app.start(story, kind).id("story").await.expect("it starts");
+        at_rest(&run, &clock, false).await;
+        for deed in deeds {
+            match deed {
+                Deed::Open => gate.0.add_permits(1),
+                Deed::Hour => clock.advance(&app, 1.hours()),
+                Deed::Day => clock.advance(&app, 1.days()),
+                Deed::Cancel => run.cancel().await.expect("it is durable"),
+                Deed::Ship => ship(&app).await,
+            }
+            at_rest(&run, &clock, matches!(deed, Deed::Open | Deed::Ship)).await;
+        }
+        // Closed already, if it was asked to stop.
+        let told = run.send(GO, ()).await;
+        run.result().await.expect_err("it fails in the end");
+        drop(told);
+        let history = run.history().await.expect("it has a history");
+        judge(story, &history);
+        history
+    })
+}
+
+async fn ship(app: &App) {
+    let told = app.get(shipment, "shipment").send(GO, ()).await;
+    drop(told);
+}
+
+/// Waits until its code has seen what there is, and nothing is left that could end by itself but
+/// what the gate holds.
+async fn at_rest(run: &Handle<(), Error>, clock: &TestClock, is_open: bool) {
+    let now = clock.now();
+    until(run, |found| {
+        !found.waiting.iter().any(|waiting| match waiting {
+            Waiting::Task => true,
+            Waiting::Timer { due, .. } => *due <= now,
+            Waiting::ActivityPending { .. } | Waiting::ActivityRunning { .. } => is_open,
+            Waiting::Child { is_started, .. } => is_open || !is_started,
+            Waiting::CancelExternal { .. } => true,
+            Waiting::ActivityOutside { .. }
+            | Waiting::Step { .. }
+            | Waiting::SignalExternal { .. }
+            | Waiting::Update { .. }
+            | Waiting::Message { .. } => false,
+        })
+    })
+    .await;
+}
+
+/// The edition that new runs begin under.
+const NEWEST: u32 = 1;
+
+fn path(edition: u32, kind: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/editions/golden");
+    let file = format!("edition-{edition}/{}.hex", kind.replace(' ', "-"));
+    folder.join(file)
+}
+
+fn golden(edition: u32, kind: &str) -> Vec<Event> {
+    let path = path(edition, kind);
+    let hex = fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; OUTLAST_BLESS=1 adds it", path.display()));
+    let digits: Vec<u32> = hex.chars().filter_map(|c| c.to_digit(16)).collect();
+    let bytes: Vec<u8> = digits
+        .chunks(2)
+        .map(|pair| u8::try_from(pair[0] * 16 + pair[1]).expect("two digits"))
+        .collect();
+    let records = record::decode(&bytes).expect("it is read as it was written");
+    let event = |record| match record {
+        Record::Event(event) => event,
+        Record::Fact(fact) => panic!("not an event: {fact:?}"),
+    };
+    records.into_iter().map(event).collect()
+}
+
+fn add(path: &Path, history: Vec<Event>) {
+    let records: Vec<Record> = history.into_iter().map(Record::Event).collect();
+    let mut text = String::new();
+    for (place, byte) in record::encode(&records).iter().enumerate() {
+        let end = if place % 48 == 47 { "\n" } else { "" };
+        write!(text, "{byte:02x}{end}").expect("writes to a string");
+    }
+    text.push('\n');
+    let folder = path.parent().expect("it has a folder");
+    fs::create_dir_all(folder).expect("a folder can be made");
+    fs::write(path, text).expect("a file can be written");
+}
+
+/// Every beginning of a history that ends between two tasks.
+fn beginnings(history: &[Event]) -> impl Iterator<Item = &[Event]> {
+    let ends = history.iter().enumerate().skip(2);
+    let ends = ends.filter(|(_, event)| matches!(event.kind, EventKind::TaskScheduled { .. }));
+    let ends = ends.map(|(place, _)| place);
+    ends.chain([history.len()]).map(|end| &history[..end])
+}
+
+#[test]
+fn what_is_recorded_now_replays_and_is_kept() {
+    for (kind, deeds) in KINDS {
+        let (path, history) = (path(NEWEST, kind), recorded(kind, deeds));
+        if !path.exists() && std::env::var_os("OUTLAST_BLESS").is_some() {
+            add(&path, history.clone());
+        }
+        assert_eq!(names(&golden(NEWEST, kind)), names(&history), "{kind}");
+    }
+}
+
+#[test]
+fn histories_of_every_edition_replay_and_their_beginnings_too() {
+    for edition in 1..=NEWEST {
+        for (kind, _) in KINDS {
+            let history = golden(edition, kind);
+            for beginning in beginnings(&history) {
+                if let Err(difference) = replay(story, beginning) {
+                    panic!("{kind}: {difference}\n{}", names(beginning).join("\n"));
+                }
+            }
+        }
+    }
+}
