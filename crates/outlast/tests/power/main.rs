@@ -39,6 +39,7 @@ mod world;
 mod bare;
 mod cut;
 mod exam;
+mod planted;
 mod player;
 mod tape;
 
