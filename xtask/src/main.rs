@@ -1,5 +1,5 @@
 //! The words a newcomer needs: `test`, `bless`, `sim`, `program`, `temporal`, `compare`,
-//! `versus`, `torture`.
+//! `versus`, `power`, `torture`.
 //!
 //! `cargo xtask test` is what every change must pass, here and on the build machine. It needs
 //! nothing but a toolchain: what is not installed (a target without std, cargo-deny) is replaced
@@ -18,6 +18,7 @@ mod lanes;
 mod licence;
 mod lint;
 mod plan;
+mod power;
 mod python;
 mod shuttle;
 mod step;
@@ -48,6 +49,8 @@ usage: cargo xtask <word>
   program --seed N           repeat one random program, printed
   temporal                   start a Temporal server as the tests do, until enter is pressed
   compare                    Outlast beside the official SDK on one Temporal server
+  power [--images N]         disks as power cuts could leave them, each opened and judged;
+                             --scenario NAME --seed N --cut N --throw N repeat one of them
   versus COMMIT [WORKLOAD..] what the present tree costs beside that commit
   torture                    crash and kill tests with the knobs turned up";
 
@@ -88,6 +91,7 @@ fn run(words: &[&str]) -> Result<(), String> {
             let knob = seed_knob("OUTLAST_PROGRAM", seed)?;
             alone(&plan::program(), &[knob])
         }
+        ["power", rest @ ..] => power::run(rest),
         ["versus", commit, workloads @ ..] => versus::run(commit, workloads),
         ["torture"] => step::run_all(plan::TORTURE, plan::FULL).map(drop),
         _ => Err(USAGE.into()),

@@ -68,6 +68,7 @@ pub(crate) const PROFILE: &[&str] = &[
 pub(crate) const LONGEST: &[&str] = &[
     "outlast/ui",
     "outlast/crash",
+    "outlast/power",
     "outlast-server/it",
     "outlast-worker/it",
     "outlast/shutdown",
@@ -156,6 +157,18 @@ pub(crate) const INTERLEAVINGS: Step<'static> = Step {
     env: &[],
 };
 
+/// The suite of power cuts, built.
+pub(crate) const POWER: &[&str] = &[
+    "test",
+    "-p",
+    "outlast",
+    "--features",
+    EMBEDDED,
+    "--test",
+    "power",
+    "--no-run",
+];
+
 /// The suites that kill processes and break stores, alone.
 pub(crate) const TORTURE: &[Step<'static>] = &[Step {
     name: "torture",
@@ -180,6 +193,7 @@ pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_KILLS", "1000"),
     Knob("OUTLAST_STOPS", "1000"),
     Knob("OUTLAST_CLUSTER_KILLS", "20"),
+    Knob("OUTLAST_POWER_IMAGES", "20000"),
 ];
 
 /// How long they run when time does not matter.
@@ -191,6 +205,7 @@ pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_KILLS", "10000"),
     Knob("OUTLAST_STOPS", "10000"),
     Knob("OUTLAST_CLUSTER_KILLS", "200"),
+    Knob("OUTLAST_POWER_IMAGES", "200000"),
     Knob("OUTLAST_INSTRUCTIONS", "1"),
 ];
 

@@ -70,6 +70,11 @@ impl Suite {
     /// Runs its tests.
     pub(crate) fn run(&self, knobs: &[Knob<'_>], log: &Path) -> Result<(), String> {
         let log = std::path::absolute(log).map_err(|e| e.to_string())?;
+        run(&mut self.command(), &self.name, knobs, Output::Kept(&log))
+    }
+
+    /// Its program, as cargo would run it.
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         // Compile-fail programs get the features that cargo's records say of a program with this
         // name: of none they get the default, and not the SDK core, checked once more.
@@ -79,7 +84,7 @@ impl Suite {
             .env("CARGO", cargo_program())
             .env("CARGO_MANIFEST_DIR", &self.package)
             .env("LD_LIBRARY_PATH", libraries());
-        run(&mut command, &self.name, knobs, Output::Kept(&log))
+        command
     }
 }
 

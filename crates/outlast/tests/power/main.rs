@@ -12,6 +12,7 @@
 //! of which scenario only, `OUTLAST_POWER_CUT` and `OUTLAST_POWER_THROW` which one disk of it; `cargo
 //! xtask power` sets them. What an engine does depends on its threads as well: a disk that fails
 //! is kept, and named.
+#![cfg(feature = "planted")]
 #![allow(dead_code, reason = "parts of the crash suite are used, not all")]
 
 #[path = "../support/mod.rs"]
