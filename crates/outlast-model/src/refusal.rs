@@ -1,12 +1,13 @@
 //! Why a request was not carried out: one variant per remedy, each with a stable code, the id
-//! concerned and the next step. Nothing is written when a request is refused, except that
-//! [`Refusal::Indeterminate`] means exactly: we cannot know.
+//! concerned and the next step. Nothing is written when a request is refused, with three exceptions:
+//! [`Refusal::Indeterminate`] and [`Refusal::Unanswered`] mean exactly that we cannot know, and of
+//! [`Refusal::NotAwaited`] the run is there.
 
 use alloc::boxed::Box;
 use alloc::string::String;
 
 use crate::failure::Failure;
-use crate::id::{Attempt, PromiseId, RunId, Seq, WorkflowId};
+use crate::id::{Attempt, PromiseId, RunId, Seq, UpdateId, WorkflowId};
 use crate::status::Status;
 
 /// Why a request was not carried out.
@@ -145,6 +146,27 @@ pub enum Refusal {
     /// The application is going down; nothing was written.
     #[error("the application is shutting down")]
     ShuttingDown,
+    /// The application went down while a caller waited for the end of a run that it had started, or
+    /// found: the run is there.
+    #[error(
+        "the application is shutting down; run {run_id} of {workflow_id:?} is there and goes on when it starts again: wait for its result then"
+    )]
+    NotAwaited {
+        /// Whose.
+        workflow_id: WorkflowId,
+        /// The run.
+        run_id: RunId,
+    },
+    /// The application went down before an update was answered: it may have been taken.
+    #[error(
+        "the application is shutting down and did not answer update {update:?} of {workflow_id:?}, which it may have taken: ask again with the same update id when it has started again"
+    )]
+    Unanswered {
+        /// Whose.
+        workflow_id: WorkflowId,
+        /// The update.
+        update: UpdateId,
+    },
     /// The run's state contradicts itself; it was set aside, nothing was written.
     #[error("run {run_id} is set aside: {reason}; export its history and report it")]
     Quarantined {
@@ -206,6 +228,8 @@ impl Refusal {
             Self::Indeterminate { .. } => "OL-2002",
             Self::Unavailable { .. } => "OL-2003",
             Self::ShuttingDown => "OL-2004",
+            Self::NotAwaited { .. } => "OL-2020",
+            Self::Unanswered { .. } => "OL-2021",
             Self::Quarantined { .. } => "OL-3001",
             Self::Denied { .. } => "OL-4001",
             Self::NoNamespace { .. } => "OL-4002",

@@ -41,13 +41,12 @@ struct State {
 }
 
 impl Inbox {
-    /// Puts one piece of mail in. After the end it is dropped, which tells whoever waits for an
-    /// answer.
+    /// Puts one piece of mail in. After the end it is turned away.
     pub fn put(&self, mail: Mail) {
         let mut state = self.lock();
         if state.is_closed || (state.is_shut && mail.is_from_outside()) {
             drop(state);
-            return drop(mail);
+            return mail.turn_away();
         }
         if is_planted(Bug::WakeBeforePut) {
             self.wake(state);

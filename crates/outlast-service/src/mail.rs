@@ -114,6 +114,30 @@ impl Mail {
             Self::Outcomes(_) | Self::Heartbeat(..) | Self::ForeignWake(_) | Self::Look => false,
         }
     }
+
+    /// It was not taken: whoever waits for an answer hears that nothing of it happened.
+    pub(crate) fn turn_away(self) {
+        let refusal = Refusal::ShuttingDown;
+        match self {
+            Self::Start { reply, with, .. } => {
+                if let Some(With::Update(_, _, reply)) = with {
+                    reply(Err(refusal.clone()));
+                }
+                reply(Err(refusal));
+            }
+            Self::Message { reply, .. } => reply(Err(refusal)),
+            Self::Update { reply, .. } => reply(Err(refusal)),
+            Self::Query { reply, .. } => reply(Err(refusal)),
+            Self::Wait { reply, .. } => reply(Err(refusal)),
+            Self::Describe { reply, .. } => reply(Err(refusal)),
+            Self::Report { reply, .. } => reply(Err(refusal)),
+            Self::Post { .. }
+            | Self::Outcomes(_)
+            | Self::Heartbeat(..)
+            | Self::ForeignWake(_)
+            | Self::Look => {}
+        }
+    }
 }
 
 impl std::fmt::Debug for Mail {

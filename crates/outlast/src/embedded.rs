@@ -12,7 +12,9 @@ use outlast_model::task::{
     TaskToken,
 };
 use outlast_model::view::{Description, ListFilter, RunOutcome, RunRef, Summary};
-use outlast_model::{AnswerToken, Event, Failure, Payload, QueueName, Refusal, RequestId, RunId};
+use outlast_model::{
+    AnswerToken, Event, Failure, Payload, QueueName, Refusal, RequestId, RunId, WorkflowId,
+};
 use outlast_service::mail::Reply;
 use outlast_service::service::{self, Service};
 use outlast_service::shard::Turn;
@@ -219,7 +221,7 @@ impl ClientPort for Embedded {
     }
 
     fn run(&self, request: StartRequest) -> Answer<(RunId, RunOutcome)> {
-        let (started, ended, answer) = run_reply::channel();
+        let (started, ended, answer) = run_reply::channel(request.workflow_id.clone());
         self.service.start(request, started, Some(ended));
         Box::pin(async move { received(answer.await) })
     }
@@ -246,7 +248,10 @@ impl ClientPort for Embedded {
         update: UpdateRequest,
         stage: UpdateStage,
     ) -> Answer<UpdateReply> {
-        self.ask(|service, reply| service.update(run, update, stage, reply))
+        let unanswered = unanswered(&run.workflow_id, &update);
+        let (reply, answer) = channel();
+        self.service.update(run, update, stage, reply);
+        Box::pin(async move { answer.await.unwrap_or(Err(unanswered)) })
     }
 
     fn update_with_start(
@@ -255,13 +260,14 @@ impl ClientPort for Embedded {
         update: UpdateRequest,
         stage: UpdateStage,
     ) -> Answer<(StartReply, UpdateReply)> {
+        let unanswered = unanswered(&request.workflow_id, &update);
         let (started, start) = channel();
         let (updated, answer) = channel();
         self.service
             .update_with_start(request, update, stage, started, updated);
         Box::pin(async move {
             let reply = received(start.await)?;
-            Ok((reply, received(answer.await)?))
+            Ok((reply, answer.await.unwrap_or(Err(unanswered))?))
         })
     }
 
@@ -340,7 +346,15 @@ fn channel<T: Send + 'static>() -> (Reply<T>, Receiver<T>) {
     (Box::new(move |answer| drop(sender.send(answer))), receiver)
 }
 
-/// A reply that was dropped unanswered: the application went down first.
+/// What a caller hears whose update was taken in, and whose reply was dropped: it may be on disk.
+fn unanswered(workflow_id: &WorkflowId, update: &UpdateRequest) -> Refusal {
+    Refusal::Unanswered {
+        workflow_id: workflow_id.clone(),
+        update: update.id.clone(),
+    }
+}
+
+/// A reply that was dropped unanswered: the application went down first, and nothing was written.
 fn received<T>(
     answer: Result<Result<T, Refusal>, tokio::sync::oneshot::error::RecvError>,
 ) -> Result<T, Refusal> {

@@ -189,6 +189,8 @@ fn not_done(error: &CallError) -> Answer {
             refusal @ (Refusal::Indeterminate { .. }
             | Refusal::Unavailable { .. }
             | Refusal::ShuttingDown
+            | Refusal::NotAwaited { .. }
+            | Refusal::Unanswered { .. }
             | Refusal::StoreFull),
         ) => Answer::Unknown(refusal.to_string()),
         Some(refusal) => Answer::Refused(format!("{}: {refusal}", refusal.code())),

@@ -458,7 +458,7 @@ fn an_update_whose_handler_panics_waits_for_fixed_code_and_runs_once() {
         app.shutdown().await;
         drop(app);
         let unanswered = asked.await.expect("it does not panic");
-        assert_eq!(code(unanswered), "OL-2004");
+        assert_eq!(code(unanswered), "OL-2021");
 
         let app = on(&store).workflow(Repaired::run).start().await;
         let run = app.get(Repaired::run, "f");

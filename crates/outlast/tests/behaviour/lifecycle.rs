@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use outlast::Outlast;
 use outlast::prelude::*;
+use outlast::{Outlast, Refusal};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::Store;
 
-use super::support::{code, drive};
+use super::support::{code, drive, on};
 
 const GO: Signal<u64> = signal("go");
 
@@ -77,5 +77,47 @@ fn a_stopped_application_refuses_instead_of_waiting() {
         assert_eq!(code(waiting.await.expect("no panic")), "OL-2004");
         assert_eq!(code(app.start(waits, ()).await), "OL-2004");
         assert_eq!(code(run.send(GO, 1).await), "OL-2004");
+    });
+}
+
+/// It said that nothing was written, although the run was there.
+#[test]
+fn a_run_that_is_not_awaited_to_its_end_is_there() {
+    drive(async {
+        let store = MemoryStore::new();
+        let env = || on(&store).activity(hang).workflow(waits);
+        let app = env().start().await;
+        let waiting = tokio::spawn(app.run(waits, ()).id("a").into_future());
+        let run = app.get(waits, "a");
+        while run.describe().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        let run_id = run.describe().await.expect("it is there").summary.run_id;
+        app.shutdown().await;
+        let heard = waiting
+            .await
+            .expect("no panic")
+            .expect_err("it has not ended");
+        let refusal = heard.refusal().expect("a refusal").clone();
+        let workflow_id = "a".into();
+        let expected = Refusal::NotAwaited {
+            workflow_id,
+            run_id,
+        };
+        assert_eq!(refusal, expected);
+        assert_eq!(refusal.code(), "OL-2020");
+        drop(app);
+
+        let app = env().start().await;
+        let run = app.get(waits, "a");
+        run.send(GO, 3).await.expect("it is durable");
+        assert_eq!(run.result().await.expect("it ends"), 3);
+        assert_eq!(run.describe().await.expect("there").summary.run_id, run_id);
+        app.shutdown().await;
+        let late = app.run(waits, ()).id("b").await;
+        assert_eq!(code(late), "OL-2004", "turned away: nothing was written");
+        drop(app);
+        let app = env().start().await;
+        assert_eq!(code(app.get(waits, "b").describe().await), "OL-1005");
     });
 }
