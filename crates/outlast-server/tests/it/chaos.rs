@@ -1,5 +1,7 @@
 //! `outlast demo --chaos`: clean when nothing is planted, and never when something is.
 
+use std::path::Path;
+
 use crate::support::{Ran, Room};
 
 /// Kills in the long test; `OUTLAST_KILLS` asks for more.
@@ -73,6 +75,26 @@ fn a_worker_that_does_things_twice_is_found_out() {
     let ran = room.run("demo --chaos --kills 3 --runs 6 --seed 1 --planted double-effect");
     assert_eq!(ran.code(), Some(1));
     assert!(verdict(&ran)("duplicated") > 0);
+}
+
+/// Whoever wants to know why it is red finds nothing else.
+#[test]
+fn files_that_a_red_run_says_it_kept_are_there_when_the_test_is_over() {
+    let red = std::thread::spawn(|| {
+        let room = Room::new("red");
+        let ran = room.run("demo --chaos --kills 3 --runs 6 --seed 1 --planted double-effect");
+        // As a red test does: the room is dropped on the way out.
+        std::panic::resume_unwind(Box::new(ran.stderr()));
+    });
+    let told = red.join().expect_err("it is red");
+    let told = told.downcast::<String>().expect("what the run said");
+    let (_, kept) = told.split_once("files kept in ").expect("it says where");
+    let kept = Path::new(kept.split(';').next().expect("a path"));
+    for name in ["chaos.db", "chaos.ledger"] {
+        assert!(kept.join(name).is_file(), "{told}");
+    }
+    let room = kept.parent().expect("a directory of the test");
+    std::fs::remove_dir_all(room).expect("ours to remove");
 }
 
 #[test]
