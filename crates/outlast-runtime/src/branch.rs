@@ -117,6 +117,15 @@ impl Branch {
         self.scope.is_cancelled()
     }
 
+    /// Whether nothing can end a wait for it: the run is over.
+    ///
+    /// # Panics
+    /// Outside of the code of its run.
+    pub fn is_out_of_reach(&self) -> bool {
+        let shared = &self.scope.shared;
+        shared.is_out_of_reach(|| "the handle of a branch".into())
+    }
+
     /// Its scope.
     pub fn scope(&self) -> Scope {
         self.scope.clone()

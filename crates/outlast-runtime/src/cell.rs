@@ -258,6 +258,11 @@ pub(crate) struct OperationCell {
 }
 
 impl OperationCell {
+    /// Whether it is open, and its future is there.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_owned.get() && !self.state.borrow().is_filled()
+    }
+
     /// What cancelling it means when nobody says more.
     pub(crate) fn mode(&self) -> Mode {
         match &self.subject {

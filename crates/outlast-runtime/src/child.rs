@@ -201,12 +201,13 @@ fn not_started(cause: StartFailedCause, workflow_id: &WorkflowId) -> Failure {
 /// The start of a child: its run, or why there is none. Dropping it changes nothing.
 #[must_use = "futures do nothing unless polled"]
 pub struct ChildStarted {
+    shared: Rc<Shared>,
     cell: Rc<OperationCell>,
 }
 
 impl ChildStarted {
-    pub(crate) fn new(cell: Rc<OperationCell>) -> Self {
-        Self { cell }
+    pub(crate) fn new(shared: Rc<Shared>, cell: Rc<OperationCell>) -> Self {
+        Self { shared, cell }
     }
 }
 
@@ -221,6 +222,10 @@ impl Future for ChildStarted {
             Start::Started(run_id) => Poll::Ready(Ok(*run_id)),
             Start::Never(failure) => Poll::Ready(Err(failure.clone())),
             Start::Open(waiting) => {
+                let start = || format!("the start of {}", self.cell.title());
+                if self.shared.is_out_of_reach(start) {
+                    return Poll::Ready(Err(Failure::canceled("the run is over")));
+                }
                 if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
                     waiting.push(cx.waker().clone());
                 }

@@ -82,8 +82,10 @@ impl Context {
         shared.schedule_step(call, site(place))
     }
 
-    /// Waits for a signal: the oldest of this name that nobody has taken. Signals of a name that
-    /// has a handler go to the handler.
+    /// Waits for a signal: the oldest of this name that nobody has taken.
+    ///
+    /// # Panics
+    /// If signals of this name go to a handler.
     #[track_caller]
     pub fn recv(self, name: SignalName) -> Operation {
         let (shared, place) = self.call();
@@ -179,6 +181,9 @@ impl Context {
 /// Messages, branches and scopes.
 impl Context {
     /// Hands all signals of this name to a handler, those that arrived before included.
+    ///
+    /// # Panics
+    /// If code waits for one.
     #[track_caller]
     pub fn on_signal(self, name: SignalName, handler: SignalHandler) {
         self.on_signal_until(name, handler, HandlerEnd::default());
@@ -229,6 +234,7 @@ impl Context {
     ///
     /// # Panics
     /// The second time.
+    #[track_caller]
     pub fn intercept_with(self, interceptors: Rc<dyn Intercept>) {
         let before = self.shared().interceptors.replace(Some(interceptors));
         assert!(before.is_none(), "the interceptors of a run are set once");
@@ -248,6 +254,7 @@ impl Context {
     pub fn on_signal_until(self, name: SignalName, handler: SignalHandler, end: HandlerEnd) {
         let shared = self.shared();
         shared.assert_writable("a new handler");
+        shared.assert_not_received(&name, Location::caller());
         shared.mailbox.borrow_mut().handle(name, handler, end);
     }
 
@@ -262,6 +269,7 @@ impl Context {
 
     /// Makes a future, and polls it, in a scope of its own below the current one; over when all
     /// branches spawned in it are. The first failure cancels the rest.
+    #[track_caller]
     pub fn scope<T, F: Future<Output = Result<T, Failure>>>(
         self,
         supervision: Supervision,
@@ -278,6 +286,7 @@ impl Context {
     }
 
     /// Makes a future, and polls it, in a scope that cancellation does not reach.
+    #[track_caller]
     pub fn shield<F: Future>(self, make: impl FnOnce() -> F) -> Shield<F> {
         let shared = self.shared();
         let scope = shared.shield_scope();
@@ -285,12 +294,14 @@ impl Context {
     }
 
     /// Why the current scope fails, if a branch in it did.
+    #[track_caller]
     pub fn scope_failure(self) -> Option<Failure> {
         self.shared().scope.borrow().failure()
     }
 
     /// Whether the current scope is cancelled. A handler of messages is told that the workflow
     /// is, and may go on.
+    #[track_caller]
     pub fn is_cancelled(self) -> bool {
         self.shared().scope.borrow().is_cancelled()
     }
@@ -361,6 +372,7 @@ impl Context {
     ///
     /// # Errors
     /// It panicked, or tried to change something: the failure names the line.
+    #[track_caller]
     pub fn read_only<R>(self, reader: Reader, look: impl FnOnce() -> R) -> Result<R, Failure> {
         self.shared().read_only(reader, look)
     }
@@ -378,6 +390,7 @@ impl Context {
 /// Facts of the run.
 impl Context {
     /// The workflow's time: that of the activation.
+    #[track_caller]
     pub fn now(self) -> Timestamp {
         self.shared().header.get().now
     }
@@ -399,31 +412,37 @@ impl Context {
     }
 
     /// The user's id.
+    #[track_caller]
     pub fn workflow_id(self) -> WorkflowId {
         self.shared().workflow_id.clone()
     }
 
     /// This run.
+    #[track_caller]
     pub fn run_id(self) -> RunId {
         self.shared().run_id
     }
 
     /// What came with the start of this run.
+    #[track_caller]
     pub fn headers(self) -> Headers {
         self.shared().headers.clone()
     }
 
     /// Whether this happened before and only the state is wanted.
+    #[track_caller]
     pub fn is_replaying(self) -> bool {
         self.shared().header.get().is_replaying
     }
 
     /// Events in the history when this slice began.
+    #[track_caller]
     pub fn history_events(self) -> u64 {
         self.shared().header.get().history_events
     }
 
     /// Whether the run should continue as new soon.
+    #[track_caller]
     pub fn suggest_continue_as_new(self) -> bool {
         self.shared().header.get().suggest_continue_as_new
     }
@@ -445,9 +464,17 @@ impl Context {
         }
     }
 
+    #[track_caller]
     fn shared(self) -> Rc<Shared> {
+        self.shared_at(Location::caller())
+    }
+
+    fn shared_at(self, place: Place) -> Rc<Shared> {
         slab::find(self.address).unwrap_or_else(|| {
-            panic!("this context belongs to a run that is no longer in memory: do not keep it")
+            panic!(
+                "the context used at {place} belongs to a run that is no longer in memory: use the \
+                 one that your workflow was given, and do not keep it"
+            )
         })
     }
 
@@ -459,7 +486,7 @@ impl Context {
     }
 
     fn call_at(self, place: Place) -> Rc<Shared> {
-        let shared = self.shared();
+        let shared = self.shared_at(place);
         assert!(
             slab::is_entered(self.address),
             "a durable call at {place} was made outside of the code of its own workflow"

@@ -3,9 +3,10 @@
 //! A message goes to the handler of its name. A signal without one is buffered in order of
 //! arrival, where `recv` finds it; an update without one waits until the slice settles. A `recv`
 //! takes its signal when it is polled, not when the signal arrives: a `recv` that loses a
-//! `select` and is dropped loses no message. A handler of any name gets what has no other taker;
-//! a name that code has ever received is taken, or signals between two `recv` would be lost to
-//! it.
+//! `select` and is dropped loses no message. A name has a handler or is received, not both: the
+//! `recv` would wait for ever, so the second of the two is refused. A handler of any name gets what
+//! has no other taker; a name that code has ever received is taken, or signals between two `recv`
+//! would be lost to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -226,6 +227,16 @@ impl Mailbox {
 
 /// Looking.
 impl Mailbox {
+    /// Whether signals of this name have a handler of their own.
+    pub(crate) fn handles(&self, name: &SignalName) -> bool {
+        self.handlers.contains_key(name)
+    }
+
+    /// The `recv`s that wait for this name.
+    pub(crate) fn waiting(&self, name: &SignalName) -> impl Iterator<Item = Seq> {
+        self.waiting.get(name).into_iter().flatten().copied()
+    }
+
     pub(crate) fn has_handlers(&self) -> bool {
         !self.handlers.is_empty()
             || self.any.is_some()

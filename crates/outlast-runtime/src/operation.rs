@@ -127,7 +127,7 @@ impl Operation {
     #[track_caller]
     pub fn started(&self) -> ChildStarted {
         assert!(self.child().is_some(), "{} does not start", self.name());
-        ChildStarted::new(Rc::clone(&self.cell))
+        ChildStarted::new(Rc::clone(&self.shared), Rc::clone(&self.cell))
     }
 
     fn child(&self) -> Option<&ChildSubject> {
@@ -210,6 +210,10 @@ impl Future for Operation {
         }
         if let Some(received) = shared.receive(cell) {
             return Poll::Ready(received);
+        }
+        if shared.is_out_of_reach(|| cell.title()) {
+            *cell.state.borrow_mut() = State::Taken;
+            return Poll::Ready(Resolution::Canceled(None));
         }
         cell.awaited_by.set(shared.polling.get());
         let mut waker = cell.waker.borrow_mut();

@@ -21,7 +21,8 @@ use crate::intercept::{ActivityCall, Call, StepCall};
 use crate::operation::Operation;
 use crate::program::StepCode;
 use crate::scope::{Cancel, Node};
-use crate::shared::{Commands, Shared};
+use crate::shared::{Commands, Place, Shared};
+use crate::slab;
 use crate::undo::Undo;
 
 /// What leaves the instance at the end of the slice.
@@ -155,7 +156,15 @@ impl Shared {
         })
     }
 
+    /// # Panics
+    /// If signals of this name go to a handler.
     pub(crate) fn schedule_recv(self: &Rc<Self>, name: SignalName, site: Site) -> Operation {
+        assert!(
+            !self.mailbox.borrow().handles(&name),
+            "the recv of signal `{name}` at {site} would wait for ever, since a handler takes every \
+             signal of this name: keep one of the two, or wait with `ctx.wait_for` for what the \
+             handler writes"
+        );
         let subject = Subject::Recv { name: name.clone() };
         let operation = self.schedule(Kind::Recv, subject, site, |_, _| None);
         if self.commands.get() == Commands::On {
@@ -164,6 +173,22 @@ impl Shared {
                 .wait(name, operation.kind_and_seq().1);
         }
         operation
+    }
+
+    /// # Panics
+    /// If code waits for a signal of this name.
+    pub(crate) fn assert_not_received(&self, name: &SignalName, place: Place) {
+        let (mailbox, open) = (self.mailbox.borrow(), self.open.borrow());
+        let kind = Kind::Recv;
+        let mut waiting = mailbox.waiting(name);
+        let cell = waiting.find_map(|seq| open.get(Key { kind, seq }).filter(|c| c.is_awaited()));
+        if let Some(cell) = cell {
+            panic!(
+                "the handler of signal `{name}` at {place} would take what the recv at {} waits for, \
+                 which would then wait for ever: keep one of the two",
+                cell.site
+            );
+        }
     }
 
     pub(crate) fn schedule(
@@ -334,6 +359,25 @@ impl Shared {
             return;
         }
         self.outgoing.borrow_mut().dropped.push(Rc::clone(cell));
+    }
+
+    /// Whether nothing can end a wait that begins now: the run is over, or left memory, and its
+    /// destructors run.
+    ///
+    /// # Panics
+    /// Outside of the code of this run: in another one, or where no workflow runs. While the
+    /// thread unwinds it does not, since that would end the process.
+    pub(crate) fn is_out_of_reach(&self, what: impl FnOnce() -> String) -> bool {
+        if slab::is_entered(self.address) {
+            return self.commands.get() != Commands::On;
+        }
+        assert!(
+            std::thread::panicking(),
+            "{} was polled outside of the code of its own workflow, where nothing can ever wake it: \
+             await it in the workflow that made it, and do not keep it",
+            what()
+        );
+        true
     }
 
     /// Cuts off what was made in a cancelled scope, as soon as somebody waits for it.

@@ -158,7 +158,13 @@ impl Future for Wait {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Waited> {
         let cell = &self.cell;
-        if cell.is_waiting() && cell.scope.borrow().cuts_operations() {
+        let is_over = || {
+            cell.scope.borrow().cuts_operations()
+                || self
+                    .shared
+                    .is_out_of_reach(|| format!("the wait at {}", cell.place))
+        };
+        if cell.is_waiting() && is_over() {
             cell.end(Waited::Canceled);
         }
         let taken = cell.take();

@@ -142,6 +142,9 @@ impl<S> Ctx<S> {
     }
 
     /// Waits for the oldest signal of this name that nobody has taken.
+    ///
+    /// # Panics
+    /// If signals of this name go to a handler: it would wait for ever.
     #[track_caller]
     pub fn recv<T: Data>(self, signal: Signal<T>) -> Call<T, Error, kind::Recv> {
         let (name, subject) = (
@@ -165,6 +168,7 @@ impl<S> Ctx<S> {
 
     /// Runs `body` in a scope of its own: it is over when all branches spawned in it are. The
     /// first failure cancels the rest and is the result; [`Scope::cancel`] cancels all of it.
+    #[track_caller]
     pub fn scope<R, F>(
         self,
         body: F,
@@ -178,6 +182,7 @@ impl<S> Ctx<S> {
 
     /// Runs `body` in a scope of its own, in which every branch fails alone: its failure is seen
     /// by whoever awaits it.
+    #[track_caller]
     pub fn supervise<R, F>(
         self,
         body: F,
@@ -202,6 +207,7 @@ impl<S> Ctx<S> {
     }
 
     /// Runs `work` out of reach of cancellation: the place for clean-up.
+    #[track_caller]
     pub fn shield<T, F>(self, work: F) -> impl Future<Output = T>
     where
         F: AsyncFnOnce() -> T,
@@ -229,6 +235,7 @@ impl<S> Ctx<S> {
     }
 
     /// The workflow's time: the same on replay. Does not move while code runs.
+    #[track_caller]
     pub fn now(self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_micros(self.raw.now().0)
     }
@@ -246,31 +253,37 @@ impl<S> Ctx<S> {
     }
 
     /// The id this workflow was started with.
+    #[track_caller]
     pub fn id(self) -> WorkflowId {
         self.raw.workflow_id()
     }
 
     /// This run.
+    #[track_caller]
     pub fn run_id(self) -> RunId {
         self.raw.run_id()
     }
 
     /// What came with the start of this run.
+    #[track_caller]
     pub fn headers(self) -> Headers {
         self.raw.headers()
     }
 
     /// Whether this workflow, or the branch this is called in, was asked to stop.
+    #[track_caller]
     pub fn is_cancelled(self) -> bool {
         self.raw.is_cancelled()
     }
 
     /// Whether this code ran before and only rebuilds its state: for logs, never for decisions.
+    #[track_caller]
     pub fn is_replaying(self) -> bool {
         self.raw.is_replaying()
     }
 
     /// Events in the history so far.
+    #[track_caller]
     pub fn history_events(self) -> u64 {
         self.raw.history_events()
     }

@@ -145,6 +145,9 @@ impl<T, E: IntoFailure> Future for Task<T, E> {
         let mut slot = self.slot.borrow_mut();
         match std::mem::replace(&mut *slot, Slot::Taken) {
             Slot::Ended(result) => Poll::Ready(result.map_err(observe::<E>)),
+            Slot::Running(_) if self.branch.is_out_of_reach() => {
+                Poll::Ready(Err(CallError::cancelled("the run is over")))
+            }
             Slot::Running(_) => {
                 *slot = Slot::Running(Some(wakers.waker().clone()));
                 Poll::Pending

@@ -1,15 +1,19 @@
 //! Nets: foreign wakes, waiting for nothing, panics, protocol errors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context as Wakers, Poll, Waker};
 use std::thread;
 
 use futures::channel::oneshot;
 use outlast_model::event::TaskFailedCause;
 use outlast_model::{Activation, Failure, Job, Resolution, RunId, Seq, Timestamp};
-use outlast_runtime::{Context, Instance, MainFuture, Program, SignalHandler, Unwatched, in_slice};
+use outlast_runtime::{
+    Context, Instance, MainFuture, Operation, Program, SignalHandler, Unwatched, in_slice,
+};
 
 use crate::backend::{Backend, short};
 use crate::flow::{Flow, Log, act, done, no_foreign, sleep};
@@ -306,4 +310,62 @@ fn a_context_is_of_use_in_its_own_code_only() {
     assert_eq!(ctx.run_id(), crate::backend::RUN);
     backend.instance.take().expect("open").evict();
     assert!(catch_unwind(AssertUnwindSafe(|| ctx.run_id())).is_err());
+}
+
+/// Polls a call when it is dropped, as a destructor that blocks on one would.
+struct LastLook(Option<Operation>, Log);
+
+impl Drop for LastLook {
+    fn drop(&mut self) {
+        let mut call = self.0.take().expect("looked at once");
+        let seen = Pin::new(&mut call).poll(&mut Wakers::from_waker(Waker::noop()));
+        self.1.note(match seen {
+            Poll::Ready(Resolution::Canceled(_)) => "cancelled",
+            Poll::Ready(_) => "ended",
+            Poll::Pending => "waits for ever",
+        });
+    }
+}
+
+#[test]
+fn a_call_polled_in_a_destructor_after_an_eviction_resolves_at_once() {
+    let flow = Flow::new(|ctx, log| async move {
+        let _look = LastLook(Some(act(ctx, "a")), log);
+        sleep(ctx, 1).await;
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    backend.instance.take().expect("open").evict();
+    assert_eq!(backend.log(), ["cancelled"]);
+}
+
+#[test]
+fn a_call_kept_past_its_run_panics_where_it_is_polled_and_names_its_line() {
+    let kept = Rc::new(std::cell::Cell::new(None));
+    let keeper = Rc::clone(&kept);
+    let flow = Flow::new(move |ctx, _| {
+        let keeper = Rc::clone(&keeper);
+        async move {
+            keeper.set(Some(act(ctx, "a")));
+            sleep(ctx, 1).await;
+            done()
+        }
+    });
+    let mut backend = Backend::started(flow);
+    for is_there in [true, false] {
+        if !is_there {
+            backend.instance.take().expect("open").evict();
+        }
+        let mut call = kept.take().expect("kept");
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            drop(Pin::new(&mut call).poll(&mut Wakers::from_waker(Waker::noop())));
+        }));
+        let text = outlast_runtime::panic::text(polled.expect_err("it panics"));
+        assert!(text.contains("activity 1 `a` at "), "{text}");
+        assert!(
+            text.contains("nets.rs:") && text.contains("do not keep it"),
+            "{text}"
+        );
+        kept.set(Some(call));
+    }
 }

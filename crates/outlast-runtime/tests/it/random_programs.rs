@@ -90,7 +90,7 @@ fn piece() -> impl Strategy<Value = Piece> {
         2 => Just(Piece::Undoable),
         3 => Just(Piece::Timer),
         3 => Just(Piece::Step),
-        2 => name().prop_map(Piece::Receive),
+        2 => Just(Piece::Receive("received")),
         1 => name().prop_map(Piece::Handle),
         1 => Just(Piece::Random),
         2 => mode().prop_map(Piece::CancelSent),
@@ -344,7 +344,7 @@ fn tell(backend: &mut Backend, choice: u8) {
         }
         6 => drop(
             backend
-                .signal(["x", "y", "end", "write"][pick % 4], "m")
+                .signal(["x", "y", "end", "write", "received"][pick % 5], "m")
                 .has_news(),
         ),
         7 => {

@@ -1,10 +1,14 @@
 //! Messages that cannot be taken as they are, and code that takes them badly. The sender who
 //! waits for an answer gets one; what was acknowledged is kept until code can read it.
 
-use std::future::IntoFuture as _;
+use std::cell::RefCell;
+use std::future::{IntoFuture as _, pending};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use outlast::model::event::TaskFailedCause;
 use outlast::prelude::*;
+use outlast::sync::Watched;
 use outlast::{Description, Handle};
 use outlast_service::memory::MemoryStore;
 use serde_json::json;
@@ -387,9 +391,153 @@ fn a_context_kept_past_its_run_fails_by_itself_and_says_why() {
         let cause = found.trouble.as_ref().map(|trouble| trouble.cause);
         assert_eq!(cause, Some(TaskFailedCause::WorkerUnhandledFailure));
         let text = trouble(found);
-        assert!(text.contains("context"), "{text}");
+        assert!(text.contains("the context used at "), "{text}");
+        assert!(text.contains("message.rs:"), "{text}");
         app.run(keeps, ()).await.expect("the others go on");
     });
+}
+
+type Waiting = Pin<Box<dyn Future<Output = String>>>;
+
+thread_local! {
+    static CALL: RefCell<Option<Waiting>> = const { RefCell::new(None) };
+}
+
+static LEFT: AtomicU32 = AtomicU32::new(0);
+
+async fn seen<T, E: std::fmt::Display>(wait: impl Future<Output = Result<T, E>>) -> String {
+    match wait.await {
+        Ok(_) => "it ended well".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[workflow]
+async fn keeps_waiting(ctx: Ctx) -> Result<u64> {
+    Ok(ctx.recv(signal::<u64>("never")).await?)
+}
+
+/// Leaves something behind that waits; with `stays` it waits itself meanwhile.
+#[workflow]
+async fn leaves(ctx: Ctx, (what, stays): (u32, bool)) -> Result<()> {
+    let left: Waiting = match what {
+        0 => Box::pin(seen(ctx.run_raw("nobody has it", &1.into()))),
+        1 => Box::pin(seen(ctx.sleep(1.hours()))),
+        2 => Box::pin(seen(ctx.step("slow", pending::<Result<u32>>))),
+        3 => Box::pin(seen(ctx.promise::<u32>())),
+        4 => Box::pin(seen(ctx.recv(signal::<u32>("never")))),
+        5 => Box::pin(seen(ctx.child(keeps_waiting, ()))),
+        6 => Box::pin(seen(Watched::new(0).wait_until(|n| *n > 0))),
+        _ => Box::pin(seen(ctx.spawn(async move { ctx.sleep(1.hours()).await }))),
+    };
+    CALL.set(Some(left));
+    LEFT.fetch_add(1, Ordering::SeqCst);
+    if stays {
+        ctx.recv(signal::<u32>("go")).await?;
+    }
+    Ok(())
+}
+
+#[workflow]
+async fn awaits_what_was_left(ctx: Ctx) -> Result<String> {
+    ctx.run_raw("prepared", &1.into()).detach();
+    let left = CALL.take().ok_or("nothing was left")?;
+    Ok(left.await)
+}
+
+#[test]
+fn what_is_polled_past_its_run_or_in_another_is_an_error_at_once() {
+    drive(async {
+        for (what, stays) in (0..8).flat_map(|what| [(what, true), (what, false)]) {
+            let env = TestEnv::new().report(|_| ());
+            let env = env.workflow(leaves).workflow(awaits_what_was_left);
+            let env = env.workflow(keeps_waiting);
+            let app = env.start().await;
+            let before = LEFT.load(Ordering::SeqCst);
+            let leaving = app.start(leaves, (what, stays)).await.expect("it starts");
+            while LEFT.load(Ordering::SeqCst) == before {
+                tokio::task::yield_now().await;
+            }
+            if !stays {
+                leaving.result().await.expect("it ends");
+            }
+            let run = app.start(awaits_what_was_left, ()).await;
+            let run = run.expect("it starts");
+            if what == 7 && !stays {
+                let text = run.result().await.expect("it ends");
+                assert_eq!(text, "the branch was dropped when main had returned");
+                continue;
+            }
+            let text = trouble(until(&run, |d| d.trouble.is_some()).await);
+            for part in [
+                "was polled outside of the code",
+                "do not keep it",
+                "message.rs:",
+            ] {
+                assert!(text.contains(part), "{what} {stays}: {text}");
+            }
+            run.terminate("seen").await.expect("it can be ended");
+        }
+    });
+}
+
+const DONE: Signal<u64> = signal("done");
+
+/// Receives what a handler takes.
+#[workflow]
+async fn both(ctx: Ctx, handler_first: bool) -> Result<u64> {
+    if handler_first {
+        ctx.on_signal(DONE, async |_| ());
+    }
+    let first = ctx.recv(DONE);
+    ctx.sleep(1.secs()).await?;
+    ctx.on_signal(DONE, async |_| ());
+    Ok(first.await?)
+}
+
+/// The same, mended as the error says.
+#[workflow(name = "both")]
+async fn one_of_the_two(ctx: Ctx, handler_first: bool) -> Result<u64> {
+    if !handler_first {
+        ctx.sleep(1.secs()).await?;
+    }
+    let sum = Watched::new(0);
+    let handled = sum.clone();
+    ctx.on_signal(DONE, async move |n| handled.with(|sum| *sum += n));
+    Ok(sum.wait_for(|sum| (*sum > 40).then_some(*sum)).await?)
+}
+
+#[test]
+fn a_signal_that_has_a_handler_cannot_be_received_too_and_both_lines_are_named() {
+    for (handler_first, lines) in [(true, 1), (false, 2)] {
+        drive(async {
+            let store = MemoryStore::new();
+            let env = on(&store).workflow(both).report(|_| ());
+            let clock = env.clock();
+            let app = env.start().await;
+            let run = app.start(both, handler_first).id("b").await;
+            let run = run.expect("it starts");
+            run.send(DONE, 1).await.expect("it is kept");
+            clock.advance(&app, 1.secs());
+            let text = trouble(until(&run, |d| d.trouble.is_some()).await);
+            let named = text.split("(in ").next().unwrap_or_default();
+            assert_eq!(named.matches("message.rs:").count(), lines, "{text}");
+            assert!(named.contains("signal `done`"), "{text}");
+            assert!(named.contains("keep one of the two"), "{text}");
+            let why = run.why().await.expect("it is asked");
+            assert!(
+                format!("{why:?}").contains("keep one of the two"),
+                "{why:?}"
+            );
+            app.shutdown().await;
+            drop(app);
+            let app = on(&store).workflow(one_of_the_two).start().await;
+            let run = app.get(one_of_the_two, "b");
+            run.send(DONE, 41).await.expect("it is kept");
+            assert_eq!(run.result().await.expect("it ends"), 42);
+            sound(&run, one_of_the_two).await;
+        });
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ use super::rng::Rng;
 /// Nodes of a program, about.
 const SIZE: u32 = 10;
 const DEPTH: u32 = 3;
+/// The signal that has handlers; the others are received.
+const HANDLED: Name = Name::X;
 
 /// The program of a seed.
 pub fn program(seed: u64) -> Program {
@@ -75,7 +77,7 @@ impl<'a> Maker<'a> {
         let end = self.rng.pick(&[End::Warn, End::Abandon, End::Finish]);
         let name = self.name();
         match self.rng.below(10) {
-            0..=3 => Node::OnSignal(name, end, self.nodes(depth + 1)),
+            0..=3 => Node::OnSignal(HANDLED, end, self.nodes(depth + 1)),
             4..=7 => {
                 let check = self.rng.pick(&[Check::None, Check::Content, Check::State]);
                 Node::OnUpdate(name, check, end, self.nodes(depth + 1))
@@ -90,7 +92,7 @@ impl<'a> Maker<'a> {
             0..=3 => Node::Activity(self.call()),
             4..=6 => Node::Timer(self.rng.range(1, 6)),
             7 | 8 => Node::Step(self.attempts()),
-            9 | 10 => Node::Receive(self.name()),
+            9 | 10 => Node::Receive(self.received()),
             11 | 12 => Node::Child(self.kid()),
             13 => Node::SignalOther,
             14 => Node::CancelOther,
@@ -122,7 +124,7 @@ impl<'a> Maker<'a> {
             0..=2 => Node::Activity(self.call()),
             3 => Node::Timer(self.rng.range(1, 4)),
             4 => Node::Step(self.attempts()),
-            5 => Node::Receive(self.name()),
+            5 => Node::Receive(self.received()),
             6 => Node::Child(self.kid()),
             _ => Node::Promise(self.wish()),
         }
@@ -165,6 +167,14 @@ impl<'a> Maker<'a> {
 
     fn attempts(&mut self) -> u32 {
         self.rng.pick(&[0, 1, 1, 2])
+    }
+
+    /// A signal has a handler or is received: both are refused.
+    fn received(&mut self) -> Name {
+        match self.name() {
+            HANDLED => Name::Y,
+            other => other,
+        }
     }
 
     fn name(&mut self) -> Name {
