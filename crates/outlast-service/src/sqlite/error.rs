@@ -119,6 +119,12 @@ pub enum OpenError {
         /// The database.
         path: PathBuf,
     },
+    /// The file of an owner lost its end.
+    #[error("OL-4117: {} is shorter than this process left it; nothing was changed: put back the file, or stop this process, remove {}-wal and restore a backup", path.display(), path.display())]
+    Shortened {
+        /// The database.
+        path: PathBuf,
+    },
     /// Anything else the system said.
     #[error("OL-4112: {} cannot be opened: {reason}", path.display())]
     Other {
@@ -149,6 +155,7 @@ impl OpenError {
             Self::Emptied { .. } => "OL-4114",
             Self::Gone { .. } => "OL-4115",
             Self::NotOurs { .. } => "OL-4116",
+            Self::Shortened { .. } => "OL-4117",
         }
     }
 

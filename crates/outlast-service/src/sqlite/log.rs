@@ -22,7 +22,7 @@
 //! reordering, the one that speaks for the file counts.
 //!
 //! The log has no locks. The file has, and closing it drops those of all connections in this
-//! process; so it is not looked at while a reader of ours has it open (see `live`).
+//! process; so it is not looked at while one has it open (see `live`).
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -51,9 +51,10 @@ pub(super) fn judge(place: &Place) -> io::Result<Option<Stale>> {
     let Some(log) = open(&place.wal)?.map(Log::read).transpose()?.flatten() else {
         return Ok(None);
     };
-    if live::is_read_here(&place.db) {
-        return Ok(None);
-    }
+    live::unless_open(&place.db, || compare(place, &log)).unwrap_or(Ok(None))
+}
+
+fn compare(place: &Place, log: &Log) -> io::Result<Option<Stale>> {
     let Some(mut file) = open(&place.db)? else {
         return Ok(None);
     };
@@ -72,7 +73,7 @@ pub(super) fn judge(place: &Place) -> io::Result<Option<Stale>> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "before SQLite opens the file, and not while a reader of ours has it open"
+    reason = "before SQLite opens the file, and not while anybody here has it open"
 )]
 fn open(path: &std::path::Path) -> io::Result<Option<File>> {
     match File::open(path) {

@@ -56,6 +56,18 @@ impl Place {
         }
     }
 
+    /// Refuses files that are there and may not be read or written, before anything is done to any
+    /// of them. Asks only: the index of the log has locks that opening it could drop.
+    pub(super) fn require_access(&self) -> Result<(), OpenError> {
+        for path in [&self.db, &self.wal, &self.shm] {
+            if is_denied(path) {
+                let path = path.clone();
+                return Err(OpenError::ReadOnly { path });
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses file systems on which two machines can hold the same lock.
     pub(super) fn refuse_network(&self) -> Result<(), OpenError> {
         let Ok(mounts) = std::fs::read_to_string("/proc/self/mountinfo") else {
@@ -69,6 +81,19 @@ impl Place {
             }),
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn is_denied(path: &Path) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let wanted = Access::READ_OK | Access::WRITE_OK;
+    accessat(CWD, path, wanted, AtFlags::EACCESS) == Err(rustix::io::Errno::ACCESS)
+}
+
+/// Elsewhere SQLite finds out.
+#[cfg(not(target_os = "linux"))]
+fn is_denied(_: &Path) -> bool {
+    false
 }
 
 fn in_directory(path: &Path) -> Result<PathBuf, OpenError> {

@@ -16,6 +16,13 @@ use super::place::Place;
 /// The files as they were when the store was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
+    files: Files,
+    /// The longest that the database was seen: it never becomes shorter.
+    length: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Files {
     pid: u32,
     db: Option<FileId>,
     log: Option<FileId>,
@@ -31,6 +38,8 @@ pub(super) enum Sight {
     LogGone,
     /// The database was moved away or removed.
     Gone,
+    /// The database lost its end, or all of it.
+    Shortened,
     /// Other files are there, or this is another process.
     Replaced,
 }
@@ -40,66 +49,113 @@ type FileId = (u64, u64);
 impl Watch {
     /// Remembers the files. The log must exist: after the first write.
     pub(super) fn start(place: &Place) -> Self {
-        Self {
-            pid: std::process::id(),
-            db: id_of(&place.db),
-            log: id_of(&place.wal),
-            log_index: id_of(&place.shm),
-        }
+        let (files, length) = Files::of(place);
+        Self { files, length }
     }
 
     /// Compares them with what is there now.
-    pub(super) fn look(&self, place: &Place) -> Sight {
-        let now = Self::start(place);
-        if now == *self {
+    pub(super) fn look(&mut self, place: &Place) -> Sight {
+        let (now, length) = Files::of(place);
+        if now == self.files {
+            if length < self.length {
+                return Sight::Shortened;
+            }
+            self.length = length;
             return Sight::Intact;
         }
+        let then = &self.files;
         let is_same_or_gone =
             |then: Option<FileId>, now: Option<FileId>| now.is_none() || now == then;
-        if now.pid == self.pid
-            && now.db == self.db
-            && is_same_or_gone(self.log, now.log)
-            && is_same_or_gone(self.log_index, now.log_index)
+        if now.pid == then.pid
+            && now.db == then.db
+            && is_same_or_gone(then.log, now.log)
+            && is_same_or_gone(then.log_index, now.log_index)
         {
             return Sight::LogGone;
         }
-        if now.pid == self.pid && now.db.is_none() {
+        if now.pid == then.pid && now.db.is_none() {
             return Sight::Gone;
         }
         Sight::Replaced
     }
+
+    /// How long the database was.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
 }
 
-/// Asks for nothing but which file it is. Where that cannot be asked for alone, for everything.
+impl Files {
+    /// Those that are there, and how long the database is.
+    fn of(place: &Place) -> (Self, u64) {
+        let db = found(&place.db);
+        let id = |found: Option<Found>| found.map(|found| found.id);
+        let files = Self {
+            pid: std::process::id(),
+            db: id(db),
+            log: id(found(&place.wal)),
+            log_index: id(found(&place.shm)),
+        };
+        (files, db.map_or(0, |db| db.length))
+    }
+}
+
+/// How long a file is now.
+pub(super) fn length_of(path: &Path) -> u64 {
+    found(path).map_or(0, |found| found.length)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    id: FileId,
+    length: u64,
+}
+
+/// Asks for nothing but which file it is, and how long. Where that cannot be asked for alone, for
+/// everything.
 #[cfg(target_os = "linux")]
-fn id_of(path: &Path) -> Option<FileId> {
+fn found(path: &Path) -> Option<Found> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
-    match statx(CWD, path, AtFlags::empty(), StatxFlags::INO) {
-        Ok(found) => Some((
-            makedev(found.stx_dev_major, found.stx_dev_minor),
-            found.stx_ino,
-        )),
-        Err(_) => whole_id_of(path),
+    match statx(
+        CWD,
+        path,
+        AtFlags::empty(),
+        StatxFlags::INO | StatxFlags::SIZE,
+    ) {
+        Ok(found) => Some(Found {
+            id: (
+                makedev(found.stx_dev_major, found.stx_dev_minor),
+                found.stx_ino,
+            ),
+            length: found.stx_size,
+        }),
+        Err(_) => asked_for_all(path),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn id_of(path: &Path) -> Option<FileId> {
-    whole_id_of(path)
+fn found(path: &Path) -> Option<Found> {
+    asked_for_all(path)
 }
 
 #[cfg(unix)]
-fn whole_id_of(path: &Path) -> Option<FileId> {
+fn asked_for_all(path: &Path) -> Option<Found> {
     use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path)
-        .ok()
-        .map(|found| (found.dev(), found.ino()))
+    let found = std::fs::metadata(path).ok()?;
+    Some(Found {
+        id: (found.dev(), found.ino()),
+        length: found.len(),
+    })
 }
 
 /// Elsewhere an open file cannot be removed: that it is there is enough.
 #[cfg(not(unix))]
-fn whole_id_of(path: &Path) -> Option<FileId> {
-    std::fs::metadata(path).ok().map(|_| (0, 0))
+fn asked_for_all(path: &Path) -> Option<Found> {
+    let found = std::fs::metadata(path).ok()?;
+    Some(Found {
+        id: (0, 0),
+        length: found.len(),
+    })
 }
 
 #[cfg(all(test, unix))]
@@ -111,9 +167,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("makes");
         let path = dir.path().join("a");
         std::fs::write(&path, "a").expect("writes");
-        assert_eq!(id_of(&path), whole_id_of(&path));
-        assert!(id_of(&path).is_some());
+        assert_eq!(found(&path), asked_for_all(&path));
+        assert_eq!(length_of(&path), 1);
         std::fs::remove_file(&path).expect("removes");
-        assert_eq!(id_of(&path), None);
+        assert_eq!(found(&path), None);
     }
 }

@@ -40,7 +40,7 @@ use super::index::{self, Batch, Tail};
 use super::lock::Ownership;
 use super::log::{self, Stale};
 use super::place::Place;
-use super::watch::{Sight, Watch};
+use super::watch::{self, Sight, Watch};
 use super::{OpenOptions, commit, post, read, rescue, touch};
 use crate::store::{Boot, Commit, CommitError, ReadError};
 
@@ -60,6 +60,8 @@ pub(super) struct Writer {
     log_pages: u32,
     /// The database that was taken possession of last.
     owned: Option<Identity>,
+    /// How long its file was.
+    length: u64,
     log: LogState,
     /// Frames in the log after the last commit.
     frames: Arc<AtomicU32>,
@@ -113,6 +115,7 @@ impl Writer {
             max_bytes: options.max_bytes,
             log_pages: options.log_pages,
             owned: None,
+            length: 0,
             log: LogState::Going,
             frames: Arc::default(),
             long: LONG_FRAMES,
@@ -195,14 +198,18 @@ impl Writer {
 
     /// Writes the group and its part of the index.
     pub(super) fn commit(&mut self, group: &[Commit], index: &Batch) -> Result<(), CommitError> {
-        let outcome = match &self.state {
+        let outcome = match &mut self.state {
             State::Owned(conn, watch) => match watch.look(&self.place) {
                 Sight::Intact => commit::write(conn, group, index, &self.forgotten, self.log),
                 Sight::LogGone => failed(rescue(conn)),
                 Sight::Gone => {
+                    let saved = rescue::save(conn, &self.place);
+                    failed(&format!("{}; {saved}", gone(&self.place)))
+                }
+                Sight::Shortened => {
                     let path = self.place.db.clone();
                     let saved = rescue::save(conn, &self.place);
-                    failed(&format!("{}; {saved}", OpenError::Gone { path }))
+                    failed(&format!("{}; {saved}", OpenError::Shortened { path }))
                 }
                 Sight::Replaced => {
                     let saved = rescue::save(conn, &self.place);
@@ -292,7 +299,7 @@ impl Writer {
     /// Whether the files are still those that were opened.
     pub(super) fn is_intact(&self) -> bool {
         match &self.state {
-            State::Owned(_, watch) => watch.look(&self.place) == Sight::Intact,
+            State::Owned(_, watch) => watch.clone().look(&self.place) == Sight::Intact,
             State::Closed | State::Opened(_) => true,
             State::Failed(_) => false,
         }
@@ -309,6 +316,7 @@ impl Writer {
             State::Failed(reason) => Err(ReadError::Failed { reason }),
         };
         self.forgotten.clear();
+        self.length = 0;
         self.ownership = None;
         outcome
     }
@@ -353,12 +361,17 @@ impl Writer {
         let lost = |e: std::io::Error| OpenError::from_io(&self.place.db, &e);
         if !self.place.db.exists() {
             // SQLite would remove the log.
-            return Err(OpenError::Gone { path });
+            return Err(gone(&self.place));
         }
+        self.place.require_access()?;
         match log::judge(&self.place).map_err(lost)? {
             None => {}
             Some(Stale::Older) => return Err(OpenError::StaleLog { path }),
             Some(Stale::Emptied) => return Err(OpenError::Emptied { path }),
+        }
+        if watch::length_of(&path) < self.length {
+            // SQLite would fill it up with what the log has, and nothing.
+            return Err(OpenError::Shortened { path });
         }
         if is_planted(Bug::ReopenUnsynced) {
             return Ok(());
@@ -384,12 +397,27 @@ impl Writer {
 
     fn fail(&mut self, reason: String) {
         let state = std::mem::replace(&mut self.state, State::Failed(reason));
+        if let State::Owned(_, watch) = &state {
+            self.length = watch.length();
+        }
         if let State::Opened(conn) | State::Owned(conn, _) = state {
             // Its log may not be the one on the disk any more: nothing of it goes to the file.
             // If even this setting fails, the connection is of no more use than before.
             conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
                 .ok();
         }
+    }
+}
+
+/// Why the database is not to be seen.
+fn gone(place: &Place) -> OpenError {
+    match std::fs::metadata(&place.db) {
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            OpenError::from_io(&place.db, &e)
+        }
+        Ok(_) | Err(_) => OpenError::Gone {
+            path: place.db.clone(),
+        },
     }
 }
 

@@ -3,6 +3,7 @@
 mod broken;
 mod conformance;
 mod cost;
+mod denied;
 mod differential;
 mod faulty;
 mod file;

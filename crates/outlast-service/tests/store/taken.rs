@@ -136,20 +136,77 @@ fn a_database_of_others_in_its_place_is_left_alone() {
     has_the_run(&owned.rescued());
 }
 
+fn cut(path: &Path, length: u64) {
+    let file = fs::File::options().write(true).open(path);
+    file.expect("opens").set_len(length).expect("cuts");
+}
+
 #[test]
 fn a_file_that_is_emptied_keeps_its_log() {
     let owned = Owned::new();
     let log = owned.path("data/runs.db-wal");
-    fs::File::options()
-        .write(true)
-        .truncate(true)
-        .open(owned.db())
-        .expect("empties");
+    cut(&owned.db(), 0);
     let before = fs::read(&log).expect("reads");
+    let told = owned.refusal();
+    assert!(
+        told.contains("OL-4117") && told.contains("rescued-1"),
+        "{told}"
+    );
     owned.cannot_reopen("OL-4114");
     owned.cannot_reopen("OL-4114");
     assert!(fs::read(&log).expect("reads") == before);
     assert_eq!(fs::metadata(owned.db()).expect("there").len(), 0);
+    // Everything was in the log still.
+    has_the_run(&owned.rescued());
+}
+
+#[test]
+fn a_file_that_loses_its_end_is_not_filled_up_with_nothing() {
+    let owned = Owned::new();
+    owned.store.reopen().expect("all of the log is in the file");
+    for part in [0, 1, 2] {
+        let whole = fs::read(owned.db()).expect("reads");
+        let length = [0, whole.len() / 2, whole.len() - 1][part];
+        cut(&owned.db(), length as u64);
+        let told = owned.refusal();
+        assert!(told.contains("OL-4117"), "{told}");
+        let code = if length == 0 { "OL-4114" } else { "OL-4117" };
+        for _ in 0..2 {
+            owned.cannot_reopen(code);
+        }
+        assert!(fs::read(owned.db()).expect("reads") == whole[..length]);
+        fs::write(owned.db(), &whole).expect("puts it back");
+        let boot = owned.store.reopen().expect("opens again");
+        assert_eq!(boot.open.len(), 1);
+    }
+    owned.goes_on();
+}
+
+#[test]
+fn an_older_copy_in_its_place_is_left_alone() {
+    let owned = Owned::new();
+    owned.store.reopen().expect("all of the log is in the file");
+    let older = fs::read(owned.db()).expect("reads");
+    for run in 2..5 {
+        owned.store.reopen().expect("opens again");
+        let more = start(run, run, "b");
+        owned.store.commit(&[more]).expect("writes");
+    }
+    fs::write(owned.path("older.db"), &older).expect("writes");
+    fs::rename(owned.path("older.db"), owned.db()).expect("replaces");
+    let told = owned
+        .store
+        .commit(&[start(5, 5, "b")])
+        .expect_err("noticed");
+    assert!(told.to_string().contains("rescued-1"), "{told}");
+    owned.cannot_reopen("OL-4113");
+    fs::remove_file(owned.path("data/runs.db-wal")).expect("removes");
+    owned.cannot_reopen("OL-4116");
+    assert!(fs::read(owned.db()).expect("reads") == older);
+    let saved = SqliteStore::open_reader(owned.rescued()).expect("opens");
+    for run in 1..5 {
+        assert!(saved.find_run(run_id(run)).expect("reads").is_some());
+    }
 }
 
 #[test]
@@ -163,5 +220,37 @@ fn a_directory_that_is_renamed_is_gone_until_it_is_back() {
     );
     owned.cannot_reopen("OL-4115");
     fs::rename(owned.path("date"), owned.path("data")).expect("renames back");
+    owned.goes_on();
+}
+
+/// Locks of this process on a file, where the system tells.
+#[cfg(target_os = "linux")]
+fn locks_on(path: &Path) -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let inode = fs::metadata(path).expect("there").ino();
+    let me = std::process::id().to_string();
+    let all = fs::read_to_string("/proc/locks").expect("reads");
+    let is_mine = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.contains(&me.as_str()) && words.iter().any(|w| w.ends_with(&format!(":{inode}")))
+    };
+    all.lines().filter(is_mine).count()
+}
+
+/// Whoever opens a file without SQLite, and closes it, drops all locks of the process; SQLite would
+/// take none for the connections it opens after that.
+#[cfg(target_os = "linux")]
+#[test]
+fn opening_again_drops_no_lock_of_a_connection_of_the_program() {
+    let owned = Owned::new();
+    let conn = rusqlite::Connection::open(owned.db()).expect("opens");
+    conn.execute_batch("BEGIN; SELECT count(*) FROM run")
+        .expect("reads");
+    assert!(locks_on(&owned.db()) > 0, "the system tells");
+    owned.store.reopen().expect("opens again");
+    assert!(locks_on(&owned.db()) > 0, "of both");
+    conn.execute_batch("ROLLBACK").expect("ends");
+    drop(conn);
+    assert!(locks_on(&owned.db()) > 0, "of the owner");
     owned.goes_on();
 }
