@@ -66,7 +66,7 @@ impl From<&OpenError> for Stop {
         let text = error.to_string();
         if matches!(error, OpenError::Missing { .. }) {
             Self::NotFound(text)
-        } else if matches!(error, OpenError::InUse { .. }) {
+        } else if matches!(error, OpenError::InUse { .. } | OpenError::OpenHere { .. }) {
             Self::Refused(text)
         } else {
             Self::Failure(text)

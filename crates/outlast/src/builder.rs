@@ -8,6 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -278,16 +279,21 @@ impl<L: 'static> Builder<L> {
     /// when the last clone of the client is dropped, or with [`App::shutdown`].
     ///
     /// # Errors
-    /// Two registrations of one name, or a store that cannot be opened; the error says why and
-    /// what to do.
-    pub async fn start(mut self) -> Result<App> {
+    /// Two registrations of one name, a store that cannot be opened, or no tokio runtime around; the
+    /// error says why and what to do.
+    #[track_caller]
+    pub fn start(self) -> impl Future<Output = Result<App>> {
+        self.start_at(Location::caller())
+    }
+
+    async fn start_at(mut self, place: &'static Location<'static>) -> Result<App> {
         for (name, part) in &self.queues {
             part.check_names(name)?;
         }
         let interceptors = std::mem::take(&mut self.interceptors);
         let queues = self.queues.values_mut().map(|part| &mut part.registry);
         interceptors.around(queues.chain([&mut self.everywhere]), &self.states);
-        let runtime = tokio::runtime::Handle::current();
+        let runtime = runtime_at("Builder::start", place)?;
         #[cfg(feature = "temporal")]
         if let Place::Cluster(url) = &self.place {
             let url = url.clone();
@@ -303,9 +309,15 @@ impl<L: 'static> Builder<L> {
     ///
     /// # Errors
     /// As [`start`](Builder::start), and when something did not end: the error names it.
-    pub async fn run(self) -> Result<()> {
+    #[track_caller]
+    pub fn run(self) -> impl Future<Output = Result<()>> {
+        self.run_at(Location::caller())
+    }
+
+    async fn run_at(self, place: &'static Location<'static>) -> Result<()> {
+        runtime_at("Builder::run", place)?;
         let mut signal = ShutdownSignal::listen()?;
-        let app = self.start().await?;
+        let app = self.start_at(place).await?;
         tokio::select! {
             () = signal.recv() => {}
             () = app.is_unfit() => {}
@@ -336,6 +348,7 @@ impl<L: 'static> Builder<L> {
         };
         let queues = Queues::new(specs, &self.bus);
         let worker = Worker::new(queues, settings, runtime.clone(), self.bus);
+        let reads = runtime.clone();
         let setup = Setup {
             store,
             clock: self.clock.clone(),
@@ -345,7 +358,7 @@ impl<L: 'static> Builder<L> {
             window,
         };
         let service = Service::open(setup)?;
-        let embedded = Arc::new(Embedded::new(service.clone()));
+        let embedded = Arc::new(Embedded::new(service.clone(), reads));
         worker.start(embedded.clone());
         for queue in worker.queues().iter() {
             let queue = queue.name.clone();
@@ -362,6 +375,17 @@ impl<L: 'static> Builder<L> {
             Some(running),
         ))
     }
+}
+
+/// The runtime that activities are to run on.
+fn runtime_at(call: &str, place: &Location<'_>) -> Result<tokio::runtime::Handle> {
+    tokio::runtime::Handle::try_current().map_err(|_| {
+        Error::msg(format!(
+            "OL-4121: {call} at {place} was awaited outside of a tokio runtime, which runs activities: \
+             await it in `#[tokio::main]` or in `runtime.block_on(..)`, and keep that runtime for as \
+             long as the application"
+        ))
+    })
 }
 
 /// Every task queue as it is to be served.

@@ -28,11 +28,13 @@ use crate::run_reply;
 /// Service and worker of one process.
 pub(crate) struct Embedded {
     service: Arc<Service>,
+    /// Where the store is read: callers need not be in a runtime.
+    runtime: tokio::runtime::Handle,
 }
 
 impl Embedded {
-    pub(crate) fn new(service: Arc<Service>) -> Self {
-        Self { service }
+    pub(crate) fn new(service: Arc<Service>, runtime: tokio::runtime::Handle) -> Self {
+        Self { service, runtime }
     }
 }
 
@@ -330,9 +332,9 @@ impl Embedded {
         &self,
         read: impl FnOnce(&Service) -> Result<T, Refusal> + Send + 'static,
     ) -> Answer<T> {
-        let service = self.service.clone();
+        let (service, runtime) = (self.service.clone(), self.runtime.clone());
         Box::pin(async move {
-            let task = tokio::task::spawn_blocking(move || read(&service));
+            let task = runtime.spawn_blocking(move || read(&service));
             task.await.unwrap_or(Err(Refusal::ShuttingDown))
         })
     }

@@ -293,7 +293,7 @@ fn outside_the_budget<T>(work: impl FnOnce() -> T) -> T {
 /// When the runtime cannot be built.
 pub fn block_on<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
+        .enable_all()
         .build();
     runtime
         .expect("a runtime for one thread can be built")

@@ -22,6 +22,12 @@ pub enum OpenError {
         /// Its owner, if it could be read.
         pid: Option<u32>,
     },
+    /// This very process has it.
+    #[error("OL-4120: {} is open in this process already: use the application that has it (an `App` can be cloned), or stop that one with `app.shutdown().await` before it is opened again", path.display())]
+    OpenHere {
+        /// The database.
+        path: PathBuf,
+    },
     /// Written by a newer Outlast.
     #[error("OL-4102: {} has format {found}, this build knows up to {supported}: use the newer build", path.display())]
     Newer {
@@ -140,6 +146,7 @@ impl OpenError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::InUse { .. } => "OL-4101",
+            Self::OpenHere { .. } => "OL-4120",
             Self::Newer { .. } => "OL-4102",
             Self::Foreign { .. } => "OL-4103",
             Self::ReadOnly { .. } => "OL-4104",
@@ -259,13 +266,14 @@ fn holder(pid: Option<u32>) -> String {
 mod tests {
     use super::*;
 
-    fn every() -> [OpenError; 16] {
+    fn every() -> [OpenError; 17] {
         let path = || PathBuf::from("a.db");
         let reason = || "no".to_owned();
         let (kind, needed, found) = ("nfs".to_owned(), "3.51", "3.1".to_owned());
         let (pid, supported) = (Some(7), 3);
         [
             OpenError::InUse { path: path(), pid },
+            OpenError::OpenHere { path: path() },
             OpenError::Newer {
                 path: path(),
                 found: 9,

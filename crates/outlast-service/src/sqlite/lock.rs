@@ -4,10 +4,14 @@
 //! separate file because closing any descriptor of the database itself would drop the locks that
 //! SQLite holds on it in this process. It is never removed: a file that comes and goes can be
 //! locked twice.
+//!
+//! Whoever is refused is told who has it. That it is this very process cannot be told by its
+//! number, which two containers may share: what a process has locked it remembers itself.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::OpenError;
 
@@ -15,6 +19,14 @@ use super::error::OpenError;
 #[derive(Debug)]
 pub(super) struct Ownership {
     file: File,
+    lock: PathBuf,
+}
+
+/// The lock files that this process has locked.
+static HELD: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn held() -> MutexGuard<'static, Vec<PathBuf>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ownership {
@@ -25,17 +37,16 @@ impl Ownership {
         let mut file = private(&mut options)
             .open(lock)
             .map_err(|e| OpenError::from_io(db, &e))?;
+        let mut held = held();
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::InUse {
-                    path: db.to_owned(),
-                    pid: pid_in(&mut file),
-                });
-            }
+            Err(TryLockError::WouldBlock) => return Err(refused(&held, lock, db, &mut file)),
             Err(TryLockError::Error(e)) => return Err(OpenError::from_io(db, &e)),
         }
-        let mut owned = Self { file };
+        let lock = lock.to_owned();
+        held.push(lock.clone());
+        drop(held);
+        let mut owned = Self { file, lock };
         owned.sign().map_err(|e| OpenError::from_io(db, &e))?;
         Ok(owned)
     }
@@ -46,6 +57,27 @@ impl Ownership {
         self.file.rewind()?;
         writeln!(self.file, "{}", std::process::id())
     }
+}
+
+impl Drop for Ownership {
+    /// Given back and forgotten in one step, for whoever opens it next in this process.
+    fn drop(&mut self) {
+        let mut held = held();
+        // Closing the file gives it back as well.
+        self.file.unlock().unwrap_or_default();
+        if let Some(at) = held.iter().position(|held| *held == self.lock) {
+            held.swap_remove(at);
+        }
+    }
+}
+
+fn refused(held: &[PathBuf], lock: &Path, db: &Path, file: &mut File) -> OpenError {
+    let path = db.to_owned();
+    if held.iter().any(|held| held == lock) {
+        return OpenError::OpenHere { path };
+    }
+    let pid = pid_in(file);
+    OpenError::InUse { path, pid }
 }
 
 /// Files of a store are for its user only, whatever the umask says.

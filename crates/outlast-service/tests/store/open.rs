@@ -21,17 +21,38 @@ fn refusal(path: &Path) -> OpenError {
 fn a_second_owner_is_refused_and_told_who_has_the_file() {
     let dir = dir();
     let path = dir.path().join("runs.db");
+    let made = SqliteStore::open(&path).expect("opens");
+    let (path, lock) = (made.path().to_owned(), dir.path().join("runs.db.lock"));
+    drop(made);
+    // As another process has it, even one that has our number in its own container.
+    for pid in [4711, std::process::id()] {
+        std::fs::write(&lock, pid.to_string()).expect("signed");
+        let theirs = std::fs::File::open(&lock).expect("the lock file");
+        theirs.try_lock().expect("free");
+        let refused = refusal(&path);
+        let (text, path) = (refused.to_string(), path.clone());
+        let pid = Some(pid);
+        assert_eq!(refused, OpenError::InUse { path, pid });
+        assert!(text.contains("outlast ls --db"), "{text}");
+        // What a `main` that gives up prints.
+        assert_eq!(format!("{refused:?}"), text);
+    }
+}
+
+#[test]
+fn a_second_owner_in_the_same_process_is_told_so_until_the_first_has_let_it_go() {
+    let dir = dir();
+    let path = dir.path().join("runs.db");
     let first = SqliteStore::open(&path).expect("opens");
-    let refused = OpenError::InUse {
-        path: first.path().to_owned(),
-        pid: Some(std::process::id()),
-    };
-    assert_eq!(refusal(&path), refused);
+    let refused = refusal(&path);
+    let here = first.path().to_owned();
+    assert_eq!(refused, OpenError::OpenHere { path: here });
     let text = refused.to_string();
-    assert!(text.contains(&std::process::id().to_string()), "{text}");
-    assert!(text.contains("outlast ls --db"), "{text}");
-    // What a `main` that gives up prints.
-    assert_eq!(format!("{refused:?}"), text);
+    let pid = format!("process {}", std::process::id());
+    assert!(
+        !text.contains(&pid) && text.contains("shutdown()"),
+        "{text}"
+    );
     first.boot().expect("boots");
     first.close().expect("closes");
     let second = SqliteStore::open(&path).expect("the first has let it go");
@@ -39,7 +60,7 @@ fn a_second_owner_is_refused_and_told_who_has_the_file() {
         .boot()
         .expect_err("not the owner any more")
         .to_string();
-    assert!(reason.contains("in use"), "{reason}");
+    assert!(reason.contains("open in this process"), "{reason}");
     drop(second);
     assert!(first.boot().expect("free again").was_clean);
 }
@@ -51,7 +72,7 @@ fn two_names_of_one_file_have_one_owner() {
     let first = SqliteStore::open(dir.path().join("runs.db")).expect("opens");
     let link = dir.path().join("link.db");
     std::os::unix::fs::symlink(first.path(), &link).expect("links");
-    assert!(matches!(refusal(&link), OpenError::InUse { .. }));
+    assert!(matches!(refusal(&link), OpenError::OpenHere { .. }));
 }
 
 #[test]

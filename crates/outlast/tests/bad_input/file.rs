@@ -53,13 +53,14 @@ async fn made(path: &Path, marks: &[&str]) {
 }
 
 #[test]
-fn a_file_that_another_owner_has_is_refused_with_its_pid() {
+fn a_file_that_this_process_has_open_is_refused_and_the_way_out_is_said() {
     drive(async {
         let (_directory, path) = place();
         let app = open(&path).await.expect("it opens");
         let (code, text) = refused(&path).await;
-        assert_eq!(code, "OL-4101");
-        assert!(text.contains(&std::process::id().to_string()), "{text}");
+        assert_eq!(code, "OL-4120");
+        assert!(text.contains("open in this process already"), "{text}");
+        assert!(text.contains("app.shutdown().await"), "{text}");
         let run = app
             .start(waits, "x")
             .id("a")
@@ -68,6 +69,8 @@ fn a_file_that_another_owner_has_is_refused_with_its_pid() {
         run.send(GO, 1).await.expect("it is durable");
         assert_eq!(run.result().await.expect("it ends"), 2);
         app.shutdown().await;
+        let again = open(&path).await.expect("the first has let it go");
+        again.shutdown().await;
     });
 }
 

@@ -4,6 +4,7 @@
 mod between;
 mod damaged;
 mod file;
+mod host;
 mod message;
 mod request;
 #[path = "../support/mod.rs"]
