@@ -64,6 +64,8 @@ pub enum How {
 pub enum Lasting {
     /// This once.
     Once,
+    /// For so many such calls from then on.
+    For(u64),
     /// For every such call from then on, until the lab is told that all is well.
     UntilLifted,
 }
@@ -101,34 +103,32 @@ impl Fault {
 pub(crate) struct Armed {
     fault: Fault,
     seen: u64,
-    is_spent: bool,
 }
 
 impl Armed {
     pub(crate) fn new(fault: Fault) -> Self {
-        Self {
-            fault,
-            seen: 0,
-            is_spent: false,
-        }
+        Self { fault, seen: 0 }
     }
 
-    /// Whether it strikes once, if ever.
-    pub(crate) fn is_once(&self) -> bool {
-        self.fault.lasting == Lasting::Once
+    /// Whether it is still to come: a process that is gone counts as gone from the first.
+    pub(crate) fn is_to_come(&self) -> bool {
+        match self.fault.lasting {
+            Lasting::Once | Lasting::For(_) => true,
+            Lasting::UntilLifted => self.seen < self.fault.at && self.fault.how != How::Gone,
+        }
     }
 
     /// What this call meets, if it meets anything.
     pub(crate) fn meet(&mut self, call: Call, name: &str) -> Option<How> {
-        if self.is_spent || self.fault.call != call || !name.ends_with(self.fault.ending) {
+        if self.fault.call != call || !name.ends_with(self.fault.ending) {
             return None;
         }
         self.seen += 1;
         let is_it = match self.fault.lasting {
             Lasting::Once => self.seen == self.fault.at,
+            Lasting::For(count) => (self.fault.at..self.fault.at + count).contains(&self.seen),
             Lasting::UntilLifted => self.seen >= self.fault.at,
         };
-        self.is_spent = is_it && self.fault.lasting == Lasting::Once;
         is_it.then_some(self.fault.how)
     }
 }
@@ -175,6 +175,18 @@ mod tests {
         assert_eq!(armed.meet(Call::Write, "a"), None);
         assert_eq!(armed.meet(Call::Write, "a-wal"), Some(How::Full));
         assert_eq!(armed.meet(Call::Write, "a-wal"), None);
+    }
+
+    #[test]
+    fn a_fault_can_last_for_some_calls() {
+        let mut armed = Armed::new(Fault {
+            lasting: Lasting::For(2),
+            ..Fault::once(Call::Write, 2, How::Full)
+        });
+        let met: Vec<bool> = (0..5)
+            .map(|_| armed.meet(Call::Write, "a").is_some())
+            .collect();
+        assert_eq!(met, [false, true, true, false, false]);
     }
 
     #[test]

@@ -95,9 +95,14 @@ impl Lab {
         }
     }
 
-    /// Faults that last are over.
+    /// Faults that have begun to last are over.
     pub fn lift(&self) {
-        lock(&self.watch.state).armed.retain(Armed::is_once);
+        lock(&self.watch.state).armed.retain(Armed::is_to_come);
+    }
+
+    /// No fault is to come any more.
+    pub fn disarm(&self) {
+        lock(&self.watch.state).armed.clear();
     }
 
     /// How many calls have met a fault.

@@ -26,7 +26,7 @@ pub use dice::Dice;
 pub use image::{Cutter, Disk, Image};
 pub use inject::{Call, Fault, How, Lasting};
 pub use lab::{Beside, Lab, beside};
-pub use raw::install;
+pub use raw::{install, slept};
 pub use record::{FileNo, Op, Tape};
 
 #[cfg(test)]

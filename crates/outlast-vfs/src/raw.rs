@@ -4,10 +4,12 @@
 //! size SQLite learns from the registration. Nothing here panics: SQLite could not go on.
 #![allow(unsafe_code, reason = "SQLite calls a file system through C pointers")]
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::{Arc, Once};
+use std::time::Duration;
 
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs};
 
@@ -35,6 +37,7 @@ pub fn install() {
             vfs.pAppData = below.cast();
             vfs.xOpen = Some(open);
             vfs.xDelete = Some(delete);
+            vfs.xSleep = Some(sleep);
             ffi::sqlite3_vfs_register(Box::leak(Box::new(vfs)), 1);
         }
     });
@@ -187,6 +190,24 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_
             }
         }
         outcome
+    }
+}
+
+thread_local! {
+    static SLEPT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How long SQLite has waited in this thread, for locks, since it began.
+pub fn slept() -> Duration {
+    Duration::from_micros(SLEPT.get())
+}
+
+unsafe extern "C" fn sleep(vfs: *mut sqlite3_vfs, micros: c_int) -> c_int {
+    SLEPT.set(SLEPT.get() + u64::try_from(micros).unwrap_or(0));
+    // SAFETY: as in `open`.
+    unsafe {
+        let system = (*vfs).pAppData.cast::<sqlite3_vfs>();
+        (*system).xSleep.map_or(0, |sleep| sleep(system, micros))
     }
 }
 

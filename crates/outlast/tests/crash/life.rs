@@ -145,6 +145,8 @@ pub(crate) struct Lives {
     pub(crate) room: Disk,
     /// Asked before each commit, with the time.
     pub(crate) before: Option<Before>,
+    /// Told when the client is done, before anybody else looks at the files.
+    pub(crate) after: Option<Arc<dyn Fn() + Send + Sync>>,
     /// How its files are opened.
     pub(crate) options: OpenOptions,
 }
@@ -165,6 +167,7 @@ impl Lives {
             life: 0,
             room: Disk::HasRoom,
             before: None,
+            after: None,
             options: OpenOptions::default(),
         }
     }
@@ -206,6 +209,9 @@ impl Lives {
         let world = World::new(&story.case, &self.ledger, self.life, store.killer());
         let process = Process::begin(scenario, store, (&world, self.now));
         let end = process.run(scenario, &story.case, &self.memory);
+        if let Some(after) = &self.after {
+            after();
+        }
         self.now = process.now();
         story.calls = process.store.calls();
         story.commits = process.store.commits.load(Ordering::SeqCst);

@@ -37,26 +37,26 @@ const SHORT_LOG: u32 = 12;
 impl Bare {
     /// Those in which nothing fails.
     pub(crate) const WELL: [Self; 22] = [
-        bare("commits", |p| p.work(8)),
+        bare("commits", |p| p.work(6)),
         bare("one commit", |p| p.work(1)),
         bare("a stop and a start", |p| {
-            p.work(4);
+            p.work(3);
             p.stop();
-            p.work(4);
+            p.work(3);
         }),
         bare("stops and starts", |p| {
-            for _ in 0..4 {
+            for _ in 0..3 {
                 p.work(1);
                 p.stop();
             }
         }),
         bare("a start without a stop", |p| {
-            p.work(4);
+            p.work(3);
             p.die();
-            p.work(4);
+            p.work(3);
         }),
         bare("starts without a stop", |p| {
-            for _ in 0..4 {
+            for _ in 0..3 {
                 p.work(1);
                 p.die();
             }
@@ -66,7 +66,7 @@ impl Bare {
             p.back_up();
             p.work(3);
         }),
-        short("checkpoints", |p| p.work(12)),
+        short("checkpoints", |p| p.work(9)),
         short("checkpoints and a stop", |p| {
             p.work(5);
             p.stop();
@@ -82,15 +82,15 @@ impl Bare {
             p.back_up();
             p.work(4);
         }),
-        short("large commits", |p| p.large(6)),
+        short("large commits", |p| p.large(3)),
         short("large commits and small ones", |p| {
-            p.large(2);
-            p.work(3);
-            p.large(2);
-            p.work(3);
+            p.large(1);
+            p.work(2);
+            p.large(1);
+            p.work(2);
         }),
         short("large commits, a start without a stop", |p| {
-            p.large(2);
+            p.large(1);
             p.die();
             p.large(2);
         }),

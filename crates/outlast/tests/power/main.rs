@@ -40,6 +40,7 @@ mod world;
 mod bare;
 mod cut;
 mod exam;
+mod faults;
 mod planted;
 mod player;
 mod tape;

@@ -3,18 +3,23 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use outlast::model::record;
 use outlast_service::conformance::{follow, start};
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
 use outlast_service::store::{Commit, CommitError, Store};
-use outlast_vfs::{Call, Fault, How, Lab, Lasting};
+use outlast_vfs::{Call, Fault, How, Lab, Lasting, slept};
 use rusqlite::Connection;
 
 /// Failures in a row after which a store counts as one that never recovers.
 const TRIES: usize = 20;
 /// Failures in a row after which a full disk has room again, if nobody was told that it is full.
 const PATIENCE: usize = 3;
+
+/// How long SQLite may wait for locks before there is an answer, of the time it asks for: what else
+/// takes time depends on the machine.
+const PROMPT: Duration = Duration::from_secs(2);
 
 /// What is done about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +79,11 @@ impl Player {
             marks: Vec::new(),
             gave_up: None,
         }
+    }
+
+    /// What was acknowledged so far.
+    pub(crate) fn acknowledged(&self) -> &Versions {
+        &self.acknowledged
     }
 
     /// The version of each run that was ever asked for.
@@ -172,11 +182,17 @@ impl Player {
         }
         let run = commit.row.no.0;
         self.last.insert(run, commit.clone());
+        let begin = slept();
         for attempt in 0..TRIES {
             if attempt == PATIENCE {
                 self.lab.lift();
             }
-            if self.is_written(commit) {
+            let is_written = self.is_written(commit);
+            if slept() - begin > PROMPT {
+                self.gave_up = Some(format!("no answer in time, run {run}"));
+                return;
+            }
+            if is_written {
                 let version = commit.row.state.version.0;
                 self.acknowledged.insert(run, version);
                 self.marks.push(self.acknowledged.clone());

@@ -1,12 +1,14 @@
 //! Records a scenario of the crash suite: what was done to the files, and beside it, mark by mark,
 //! what its client had been told and what had been done in the world.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlast_service::faulty::Lie;
 use outlast_service::sqlite::OpenOptions;
-use outlast_vfs::{Fault, How, Lab, Tape};
+use outlast_vfs::{Call, Fault, How, Lab, Tape};
 
 use crate::client::{Ack, Disk, Memory};
 use crate::exam::Seen;
@@ -49,14 +51,36 @@ pub(crate) struct Recording {
 
 /// Who writes the marks.
 struct Scribe {
-    lab: Arc<Lab>,
+    lab: Lab,
     moments: Mutex<Vec<Moment>>,
     ledger: Arc<Ledger>,
     memory: Arc<Memory>,
     fault: Mutex<Option<Fault>>,
+    /// Calls of each kind up to the first acknowledgement, from which on faults come.
+    before: Mutex<Option<Calls>>,
+    /// And up to the end of the client.
+    after: Mutex<Option<Calls>>,
 }
 
+/// Calls of each kind.
+pub(crate) type Calls = BTreeMap<Call, u64>;
+
 impl Scribe {
+    fn calls(&self) -> Calls {
+        Call::ALL.map(|call| (call, self.lab.calls(call))).into()
+    }
+
+    /// The client is done.
+    fn end(&self) {
+        *lock(&self.after) = Some(self.calls());
+        self.lab.disarm();
+    }
+
+    /// How many calls failed.
+    fn struck(&self) -> u32 {
+        u32::try_from(self.lab.struck()).unwrap_or(u32::MAX)
+    }
+
     fn mark(&self, now: Option<Duration>) {
         let mut moments = lock(&self.moments);
         let last = moments.last().map(|moment| moment.now).unwrap_or_default();
@@ -67,10 +91,11 @@ impl Scribe {
             is_fixed: self.ledger.is_fixed(),
             now: now.map_or(last, |now| now.max(last)),
         };
-        if moment.acks > 0
-            && let Some(fault) = lock(&self.fault).take()
-        {
-            self.lab.arm(fault);
+        if moment.acks > 0 {
+            lock(&self.before).get_or_insert_with(|| self.calls());
+            if let Some(fault) = lock(&self.fault).take() {
+                self.lab.arm(fault);
+            }
         }
         moments.push(moment);
         self.lab.mark(moments.len() - 1);
@@ -96,40 +121,87 @@ impl Plan {
     /// Runs it once, on record.
     pub(crate) fn record(&self) -> Result<Recording, String> {
         let clean = live(self.scenario, &[], Lie::None);
-        let mut lives = Lives::new(new_case());
-        let lab = Arc::new(Lab::on(&lives.place()).map_err(|e| e.to_string())?);
-        let scribe = Arc::new(Scribe {
-            lab: lab.clone(),
-            moments: Mutex::default(),
-            ledger: lives.ledger.clone(),
-            memory: lives.memory.clone(),
-            fault: Mutex::new(self.fault.clone()),
-        });
-        let (one, two, three) = (scribe.clone(), scribe.clone(), scribe.clone());
-        lives.ledger.watch(Arc::new(move || one.mark(None)));
-        lives.memory.watch(Arc::new(move || two.mark(None)));
-        lives.before = Some(Arc::new(move |now| three.mark(Some(now))));
-        lives.options = self.options.clone();
-        if self
-            .fault
-            .as_ref()
-            .is_some_and(|f| matches!(f.how, How::Full | How::Short))
-        {
-            lives.room = Disk::MayBeFull;
-        }
-        lives.one(self.scenario, None, Lie::None);
-        let (tape, struck) = (lab.tape(), u32::try_from(lab.struck()).unwrap_or(u32::MAX));
+        let (lives, scribe) = self.live().map_err(|e| e.to_string())?;
         Ok(Recording {
-            tape,
+            tape: scribe.lab.tape(),
             scenario: self.scenario,
             case: lives.story.case.clone(),
             moments: lock(&scribe.moments).clone(),
             acks: lives.memory.acks(),
             ledger: lives.ledger.clone(),
             clean,
-            struck,
+            struck: scribe.struck(),
         })
     }
+
+    /// One process, watched.
+    fn live(&self) -> io::Result<(Lives, Arc<Scribe>)> {
+        let mut lives = Lives::new(new_case());
+        let scribe = Arc::new(Scribe {
+            lab: Lab::on(&lives.place())?,
+            moments: Mutex::default(),
+            ledger: lives.ledger.clone(),
+            memory: lives.memory.clone(),
+            fault: Mutex::new(self.fault.clone()),
+            before: Mutex::default(),
+            after: Mutex::default(),
+        });
+        let (one, two, three) = (scribe.clone(), scribe.clone(), scribe.clone());
+        let four = scribe.clone();
+        lives.after = Some(Arc::new(move || four.end()));
+        lives.ledger.watch(Arc::new(move || one.mark(None)));
+        lives.memory.watch(Arc::new(move || two.mark(None)));
+        lives.before = Some(Arc::new(move |now| three.mark(Some(now))));
+        lives.options = self.options.clone();
+        let is_full = |fault: &Fault| matches!(fault.how, How::Full | How::Short);
+        if self.fault.as_ref().is_some_and(is_full) {
+            lives.room = Disk::MayBeFull;
+        }
+        lives.one(self.scenario, None, Lie::None);
+        Ok((lives, scribe))
+    }
+
+    /// Calls that can fail, and how it ends when none does.
+    pub(crate) fn usual(&self) -> io::Result<(Calls, Story)> {
+        let (lives, scribe) = self.live()?;
+        let mut calls = lock(&scribe.after).clone().unwrap_or_default();
+        for (call, before) in lock(&scribe.before).iter().flatten() {
+            calls.entry(*call).and_modify(|all| *all -= before);
+        }
+        Ok((calls, lives.told()))
+    }
+
+    /// What is wrong with how it ends if this fails, in a process that lives on. Nothing is known if
+    /// nothing failed.
+    pub(crate) fn endure(
+        &self,
+        clean: &Story,
+        outcomes: Outcomes,
+    ) -> io::Result<Option<Vec<String>>> {
+        let (mut lives, scribe) = self.live()?;
+        let struck = scribe.struck();
+        if struck == 0 {
+            return Ok(None);
+        }
+        lives.story.failures += struck;
+        let scenario = match outcomes {
+            Outcomes::MayBeLost => *self.scenario,
+            Outcomes::Count => Scenario {
+                or_else: &[],
+                ..*self.scenario
+            },
+        };
+        Ok(Some(judge::judge(&scenario, &lives.told(), Some(clean))))
+    }
+}
+
+/// What becomes of an attempt that runs while a commit fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcomes {
+    /// It may count as lost.
+    MayBeLost,
+    /// It counts: the process lives.
+    Count,
 }
 
 impl Recording {
