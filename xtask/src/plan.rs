@@ -194,6 +194,7 @@ pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_STOPS", "1000"),
     Knob("OUTLAST_CLUSTER_KILLS", "20"),
     Knob("OUTLAST_POWER_IMAGES", "20000"),
+    Knob("OUTLAST_FAULTS", "100"),
 ];
 
 /// How long they run when time does not matter.
@@ -206,6 +207,7 @@ pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_STOPS", "10000"),
     Knob("OUTLAST_CLUSTER_KILLS", "200"),
     Knob("OUTLAST_POWER_IMAGES", "200000"),
+    Knob("OUTLAST_FAULTS", "2000"),
     Knob("OUTLAST_INSTRUCTIONS", "1"),
 ];
 

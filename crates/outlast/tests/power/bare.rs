@@ -178,12 +178,12 @@ impl Bare {
         bare("short writes and their end", |p| p.full(How::Short, "")),
         short("a full disk in a checkpoint", |p| p.full(How::Full, ".db")),
         short("short writes in a checkpoint", |p| {
-            p.full(How::Short, ".db")
+            p.full(How::Short, ".db");
         }),
         bare("killed at a write", |p| p.killed(Call::Write, 2)),
         bare("killed at a sync", |p| p.killed(Call::Sync, 1)),
         short("killed at a sync in a checkpoint", |p| {
-            p.killed(Call::Sync, 3)
+            p.killed(Call::Sync, 3);
         }),
         bare("moved away and back", |p| {
             p.work(3);

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use outlast_vfs::{Cutter, Dice, Disk, Image, Lab, Tape};
 
+use crate::alone;
 use crate::bare::{self, Bare};
-use crate::exam::{Seen, examine, examine_afresh};
+use crate::exam::{Seen, begin_afresh, end_afresh, examine};
 use crate::life::scratch;
 use crate::player::MOVED;
 use crate::tape::{self, Plan};
@@ -17,6 +18,8 @@ const RECOVERIES: usize = 30;
 const OF_A_RECOVERY: usize = 12;
 /// Disks of each scenario that a process of its own opens as well.
 const FRESH: usize = 2;
+/// Processes at once.
+const AT_ONCE: usize = 8;
 /// Throws for a disk that was not seen before.
 const THROWS: usize = 4;
 
@@ -70,6 +73,9 @@ impl Recording {
     }
 }
 
+/// A disk, what was seen of it, and where it was cut.
+type Afresh = (tempfile::TempDir, u64, String);
+
 /// What was found.
 #[derive(Default)]
 pub(crate) struct Tally {
@@ -81,7 +87,7 @@ pub(crate) struct Tally {
     partial: usize,
     pub(crate) scenarios: usize,
     /// Disks that a process of its own is to open, and what was seen of them here.
-    afresh: Vec<(tempfile::TempDir, u64, String)>,
+    afresh: Vec<Afresh>,
     fresh: usize,
     continued: usize,
     recoveries: usize,
@@ -111,16 +117,19 @@ impl Tally {
         self.hashes.len()
     }
 
-    /// Has disks opened by processes of their own. Nothing else may happen here meanwhile: a process
-    /// that is being made holds all locks of this one for a moment.
+    /// Has disks opened by processes of their own, some at a time.
     pub(crate) fn open_afresh(&mut self) -> usize {
-        for (dir, logical, place) in std::mem::take(&mut self.afresh) {
-            self.fresh += 1;
-            let told = examine_afresh(dir.path());
-            if told != Ok(logical) {
-                self.damaged += 1;
-                let why = format!("{place}: a fresh process sees something else: {told:?}");
-                self.complaints.push(why);
+        for some in std::mem::take(&mut self.afresh).chunks(AT_ONCE) {
+            let begin = |(dir, ..): &Afresh| begin_afresh(dir.path());
+            let made: Vec<_> = alone(|| some.iter().map(begin).collect());
+            for ((_, logical, place), child) in some.iter().zip(made) {
+                self.fresh += 1;
+                let told = child.and_then(end_afresh);
+                if told != Ok(*logical) {
+                    self.damaged += 1;
+                    let why = format!("{place}: a fresh process sees something else: {told:?}");
+                    self.complaints.push(why);
+                }
             }
         }
         self.fresh
@@ -254,7 +263,7 @@ impl Bench<'_> {
             }
         }
         let found = self.examine(&image.disk, mark, (cut, throw));
-        self.complain(found, &image.disk, (cut, throw));
+        self.complain(&found, &image.disk, (cut, throw));
     }
 
     fn count(&mut self, image: &Image) -> bool {
@@ -308,12 +317,12 @@ impl Bench<'_> {
             let image = cutter.image(&mut Dice::new(&seeds));
             if self.count(&image) {
                 let found = self.examine(&image.disk, mark, at);
-                self.complain(found, &image.disk, at);
+                self.complain(&found, &image.disk, at);
             }
         }
     }
 
-    fn complain(&mut self, found: Vec<String>, disk: &Disk, (cut, throw): (usize, usize)) {
+    fn complain(&mut self, found: &[String], disk: &Disk, (cut, throw): (usize, usize)) {
         let Some(first) = found.first() else { return };
         let tally = &mut self.tally;
         let counter = match first.split(':').next() {

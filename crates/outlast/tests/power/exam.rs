@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
+use std::process::{Child, Stdio};
 
 use outlast::ListFilter;
 use outlast::model::{Record, record};
@@ -80,18 +81,25 @@ fn decoded((row, blobs): &(RunRow, Vec<Vec<u8>>)) -> Recorded {
 /// The variable that tells a fresh process which disk to open.
 pub(crate) const FRESH: &str = "OUTLAST_POWER_DISK";
 
-/// The same in a process of its own, which says what it saw.
-pub(crate) fn examine_afresh(dir: &Path) -> Result<u64, String> {
+/// Has a process of its own do the same.
+pub(crate) fn begin_afresh(dir: &Path) -> Result<Child, String> {
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
-    let output = std::process::Command::new(me)
+    std::process::Command::new(me)
         .args([
             "--exact",
             "a_fresh_process_sees_what_this_one_does",
             "--nocapture",
         ])
         .env(FRESH, dir)
-        .output()
-        .map_err(|e| e.to_string())?;
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|e| e.to_string())
+}
+
+/// What it saw.
+pub(crate) fn end_afresh(child: Child) -> Result<u64, String> {
+    let output = child.wait_with_output().map_err(|e| e.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let told = text.lines().find_map(|line| line.split_once("seen: "));
     match told.and_then(|(_, number)| number.trim().parse().ok()) {

@@ -14,17 +14,42 @@ use crate::bare::{self, Bare};
 use crate::exam::examine;
 use crate::life::{Story, scratch};
 use crate::tape::{Outcomes, Plan};
-use crate::{hear, knob, script};
+use crate::{beside_others, hear, knob, script};
 
 /// Applications that meet a fault, without a knob.
 const FEW: usize = 60;
 /// Scenarios of applications that meet them.
 const SCENARIOS: usize = 20;
 
-/// Writes that find no room before there is some again.
-const FULL_FOR: u64 = 5;
-/// What is asked of attempts that run meanwhile.
-const OUTCOMES: Outcomes = Outcomes::MayBeLost;
+/// What an application does while the disk is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FullDisk {
+    /// It waits for room, and attempts that run meanwhile may count as lost.
+    Waits,
+    /// It refuses at once what it cannot write, and attempts that run meanwhile count.
+    Refuses,
+}
+
+/// The one switch for it.
+const FULL_DISK: FullDisk = FullDisk::Waits;
+
+impl FullDisk {
+    /// Writes that find no room before there is some again. If an application that should refuse
+    /// waits instead, a second for each, its client counts as stuck.
+    fn writes(self) -> u64 {
+        match self {
+            Self::Waits => 2,
+            Self::Refuses => 40,
+        }
+    }
+
+    fn outcomes(self) -> Outcomes {
+        match self {
+            Self::Waits => Outcomes::MayBeLost,
+            Self::Refuses => Outcomes::Count,
+        }
+    }
+}
 
 /// What a call can meet, and for how long: room comes back when that was asked for.
 fn hows(call: Call) -> &'static [(How, Lasting)] {
@@ -64,7 +89,7 @@ fn all<T: Sync>(cases: &[T], judge: impl Fn(&T) -> Vec<String> + Sync) -> Vec<St
             let Some(case) = next.lock().expect("not poisoned").next() else {
                 return;
             };
-            let complaints = judge(case);
+            let complaints = beside_others(|| judge(case));
             found.lock().expect("not poisoned").extend(complaints);
         }
     };
@@ -143,7 +168,7 @@ fn thrown(count: usize, seed: u64) -> Vec<Case> {
         for _ in 0..count.div_ceil(scenarios.len()) {
             let mut fault = faults[dice.below(faults.len())].clone();
             if fault.lasting == Lasting::UntilLifted {
-                fault.lasting = Lasting::For(FULL_FOR);
+                fault.lasting = Lasting::For(FULL_DISK.writes());
             }
             let (plan, clean) = (plan.clone(), clean.clone());
             let fault = Some(fault);
@@ -162,7 +187,9 @@ fn an_application_survives_a_fault_at_any_call() {
     let cases = thrown(knob("OUTLAST_FAULTS").unwrap_or(FEW), 1);
     let struck = AtomicUsize::new(0);
     let wrong = all(&cases, |Case { plan, clean }| {
-        let found = plan.endure(clean, OUTCOMES).expect("a directory to watch");
+        let found = plan
+            .endure(clean, FULL_DISK.outcomes())
+            .expect("a directory to watch");
         struck.fetch_add(usize::from(found.is_some()), Ordering::Relaxed);
         let said = |what| format!("{}, {:?}: {what}", plan.name, plan.fault);
         found.into_iter().flatten().map(said).collect()

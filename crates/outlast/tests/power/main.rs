@@ -13,6 +13,7 @@
 //! xtask power` sets them. What an engine does depends on its threads as well: a disk that fails
 //! is kept, and named.
 #![cfg(feature = "planted")]
+#![allow(clippy::print_stdout, reason = "its progress and its verdict are read")]
 #![allow(dead_code, reason = "parts of the crash suite are used, not all")]
 
 #[path = "../support/mod.rs"]
@@ -47,7 +48,7 @@ mod tape;
 
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use bare::Bare;
 use cut::{Subject, Tally, Wanted};
@@ -71,6 +72,22 @@ const FAULTY: [&str; 8] = [
 
 fn knob(name: &str) -> Option<usize> {
     std::env::var(name).ok()?.parse().ok()
+}
+
+/// A process that is being made has the locks of this one for a moment: stores are not opened here
+/// meanwhile.
+static MAKING: RwLock<()> = RwLock::new(());
+
+/// Opens stores, beside others that do.
+fn beside_others<T>(work: impl FnOnce() -> T) -> T {
+    let _made = MAKING.read().unwrap_or_else(PoisonError::into_inner);
+    work()
+}
+
+/// Makes a process, or several.
+fn alone<T>(make: impl FnOnce() -> T) -> T {
+    let _making = MAKING.write().unwrap_or_else(PoisonError::into_inner);
+    make()
 }
 
 /// What the store does by itself is on record as well.
@@ -117,7 +134,7 @@ fn run(subjects: &[Subject], wanted: Wanted, seed: u64) -> Tally {
             let Some(subject) = next.lock().expect("not poisoned").next() else {
                 return;
             };
-            let found = cut::cut(subject, wanted, seed);
+            let found = beside_others(|| cut::cut(subject, wanted, seed));
             let mut tally = tally.lock().expect("not poisoned");
             tally.add(found);
             tally.tell(subject.name(), subjects.len());
@@ -175,7 +192,8 @@ fn a_fresh_process_sees_what_this_one_does() {
     let Ok(dir) = std::env::var(exam::FRESH) else {
         let (here, there) = (life::scratch(), life::scratch());
         let seen = exam::examine(here.path()).expect("a new file");
-        let again = exam::examine_afresh(there.path());
+        let made = alone(|| exam::begin_afresh(there.path()));
+        let again = made.and_then(exam::end_afresh);
         assert_eq!(again, Ok(seen.logical));
         return;
     };
