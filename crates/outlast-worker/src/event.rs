@@ -377,6 +377,14 @@ pub enum WorkerEvent {
         /// For how long it did not.
         away: Duration,
     },
+    /// Another program reads the database file without end, so that its log grows. Said once, until
+    /// it ends.
+    LogHeld {
+        /// The file.
+        path: String,
+        /// Bytes of its log.
+        bytes: u64,
+    },
     /// This subscriber was too slow and has not seen some events.
     Missed {
         /// How many.
@@ -433,6 +441,7 @@ impl WorkerEvent {
             | Self::BackendUnavailable { .. }
             | Self::AnswerDropped { .. }
             | Self::PartRestarted { .. }
+            | Self::LogHeld { .. }
             | Self::Missed { .. } => Severity::Warning,
             Self::ThreadFailed { .. }
             | Self::StuckGivenUp(_)
@@ -487,6 +496,7 @@ impl WorkerEvent {
             Self::PartRestarted { .. } => ("OL-5504", "part-restarted"),
             Self::StoreAway { .. } => ("OL-5505", "store-away"),
             Self::StoreBack { .. } => ("OL-5506", "store-back"),
+            Self::LogHeld { .. } => ("OL-5507", "log-held"),
             Self::Missed { .. } => ("OL-5601", "missed"),
         }
     }
@@ -528,6 +538,7 @@ impl WorkerEvent {
             | Self::BackendBack { .. }
             | Self::StoreAway { .. }
             | Self::StoreBack { .. }
+            | Self::LogHeld { .. }
             | Self::AnswerDropped { .. }
             | Self::PartRestarted { .. }
             | Self::Missed { .. } => None,

@@ -121,6 +121,7 @@ impl Standing {
             | WorkerEvent::SlotsExhausted { .. }
             | WorkerEvent::AnswerDropped { .. }
             | WorkerEvent::PartRestarted { .. }
+            | WorkerEvent::LogHeld { .. }
             | WorkerEvent::Missed { .. } => false,
         }
     }

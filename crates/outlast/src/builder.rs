@@ -339,7 +339,7 @@ impl<L: 'static> Builder<L> {
         let mut settings = self.settings;
         self.config.apply(&mut settings);
         let specs = specs(self.queues, &self.everywhere, &settings, &self.config)?;
-        let store = self.place.open()?;
+        let store = self.place.open(&self.bus)?;
         let shards = self.shards.unwrap_or_else(default_shards);
         let threads = shards * (settings.spare_threads + 1);
         let window = Window {
@@ -426,10 +426,23 @@ fn capabilities(worker: &Worker, threads: usize) -> Capabilities {
 }
 
 impl Place {
-    fn open(self) -> Result<Arc<dyn Store>> {
+    #[cfg_attr(
+        not(feature = "sqlite"),
+        expect(unused_variables, reason = "only a file has news of its own")
+    )]
+    fn open(self, bus: &Bus) -> Result<Arc<dyn Store>> {
         match self {
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(path) => Ok(Arc::new(outlast_service::sqlite::SqliteStore::open(path)?)),
+            Self::Sqlite(path) => {
+                let store = outlast_service::sqlite::SqliteStore::open(path)?;
+                let bus = bus.clone();
+                store.when_log_is_held(move |held| {
+                    let path = held.path.display().to_string();
+                    let bytes = held.bytes;
+                    bus.emit(WorkerEvent::LogHeld { path, bytes });
+                });
+                Ok(Arc::new(store))
+            }
             #[cfg(not(feature = "sqlite"))]
             Self::Sqlite(path) => Err(Error::msg(format!(
                 "{} cannot be opened: this build has no SQLite; turn on the feature \"sqlite\"",

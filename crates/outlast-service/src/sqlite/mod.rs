@@ -4,8 +4,8 @@
 //! Reading order: `schema` of the file, `connect` (the settings that make a commit
 //! durable), `writer` (who may write), `commit`, `post`, `read`, and `index` (ids, written behind).
 //! Beside it: `lock` and `place` (one owner, on a disk whose locks work), `watch` (the files are
-//! still ours) and `rescue` (if not), `touch` (a log is made sure of) and `log` (it belongs to its file), `check` (for a
-//! doctor).
+//! still ours) and `rescue` (if not), `touch` (a log is made sure of) and `log` (it belongs to its file), `held` (another program
+//! reads without end), `check` (for a doctor).
 //!
 //! Only SQLite may touch the files while they are open: closing a descriptor of them drops the
 //! locks SQLite holds in this process.
@@ -14,6 +14,7 @@ mod check;
 mod commit;
 mod connect;
 mod error;
+mod held;
 mod index;
 mod live;
 mod lock;
@@ -40,6 +41,7 @@ use outlast_model::view::ListFilter;
 
 pub use check::Report;
 pub use error::OpenError;
+pub use held::HeldLog;
 pub use reader::Reader;
 #[cfg(feature = "planted")]
 pub use touch::witness;
@@ -47,6 +49,7 @@ pub use touch::{Touch, Witness};
 
 use crate::store::{Boot, Commit, CommitError, Loaded, ReadError, RunRow, Store};
 use error::{unreadable, unreadable_run};
+use held::Teller;
 use index::Tail;
 use place::Place;
 use pool::Pool;
@@ -86,6 +89,7 @@ pub struct SqliteStore {
     writer: Mutex<Writer>,
     tail: Mutex<Tail>,
     readers: Pool,
+    teller: Teller,
 }
 
 impl SqliteStore {
@@ -117,6 +121,7 @@ impl SqliteStore {
             writer,
             tail,
             readers: Pool::default(),
+            teller: Teller::default(),
         })
     }
 
@@ -139,6 +144,12 @@ impl SqliteStore {
     /// When SQLite does not take the setting.
     pub fn set_max_bytes(&self, max_bytes: Option<u64>) -> Result<(), ReadError> {
         self.writer().set_max_bytes(max_bytes)
+    }
+
+    /// From now on this is called, by the thread that commits, when another program has been reading
+    /// for so long that the log cannot begin anew: once, until it could.
+    pub fn when_log_is_held(&self, tell: impl Fn(&HeldLog) + Send + Sync + 'static) {
+        self.teller.set(Box::new(tell));
     }
 
     /// Whether the files under the open database are still those it opened. A commit asks this
@@ -204,8 +215,11 @@ impl Store for SqliteStore {
         if writer.is_log_long() && writer.begin_log_anew() == Busy::Yes {
             // Readers of ours let it through and read again. Others cannot be asked.
             let again = self.readers.without_readers(|| writer.begin_log_anew());
-            if again == Busy::Yes {
-                writer.wait_for_a_longer_log();
+            if again == Busy::Yes
+                && let Some(held) = writer.wait_for_a_longer_log()
+            {
+                drop(writer);
+                self.teller.tell(&held);
             }
         }
         Ok(())

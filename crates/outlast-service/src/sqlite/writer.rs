@@ -36,6 +36,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 use super::connect::{self, PAGE_BYTES};
 use super::error::{OpenError, unreadable};
+use super::held::HeldLog;
 use super::index::{self, Batch, Tail};
 use super::lock::Ownership;
 use super::log::{self, Stale};
@@ -46,6 +47,8 @@ use crate::store::{Boot, Commit, CommitError, ReadError};
 
 /// A log of so many frames, 32 MiB, is begun anew even if readers must be stopped for it.
 const LONG_FRAMES: u32 = 4096;
+/// One of so many, 64 MiB, is longer than it should be.
+const HELD_FRAMES: u32 = 2 * LONG_FRAMES;
 /// How long a commit waits for readers then.
 const MOMENT: Duration = Duration::from_millis(50);
 
@@ -67,6 +70,7 @@ pub(super) struct Writer {
     frames: Arc<AtomicU32>,
     /// So many are too many.
     long: u32,
+    held: Held,
     /// Posts to be removed. They ride along with the next group: not worth a sync of their own.
     forgotten: Vec<PostNo>,
 }
@@ -96,6 +100,15 @@ pub(super) enum LogState {
     Copied,
 }
 
+/// Whether another program keeps the log from beginning anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Not that it were known.
+    No,
+    /// Yes, and somebody was told.
+    Told,
+}
+
 #[derive(Debug)]
 enum State {
     Closed,
@@ -119,6 +132,7 @@ impl Writer {
             log: LogState::Going,
             frames: Arc::default(),
             long: LONG_FRAMES,
+            held: Held::No,
             forgotten: Vec::new(),
         };
         writer.place.create()?;
@@ -238,7 +252,12 @@ impl Writer {
         let State::Owned(conn, _) = &self.state else {
             return;
         };
-        if self.frames.load(Ordering::Relaxed) < self.log_pages {
+        let frames = self.frames.load(Ordering::Relaxed);
+        if frames < LONG_FRAMES {
+            // It has begun anew, or never was long.
+            (self.long, self.held) = (LONG_FRAMES, Held::No);
+        }
+        if frames < self.log_pages {
             return;
         }
         match copy(conn) {
@@ -268,7 +287,7 @@ impl Writer {
             Ok(Busy::No) => {
                 self.log = LogState::Copied;
                 self.frames.store(0, Ordering::Relaxed);
-                self.long = LONG_FRAMES;
+                (self.long, self.held) = (LONG_FRAMES, Held::No);
                 Busy::No
             }
             Ok(Busy::Yes) => Busy::Yes,
@@ -280,10 +299,19 @@ impl Writer {
         }
     }
 
-    /// The reader in the way is none of ours: it is waited for again when the log has grown.
-    pub(super) fn wait_for_a_longer_log(&mut self) {
+    /// The reader in the way is none of ours: it is waited for again when the log has grown. Says
+    /// so, once, when it has become too long.
+    pub(super) fn wait_for_a_longer_log(&mut self) -> Option<HeldLog> {
         let frames = self.frames.load(Ordering::Relaxed);
         self.long = frames + frames / 4;
+        if frames < HELD_FRAMES || self.held == Held::Told {
+            return None;
+        }
+        self.held = Held::Told;
+        Some(HeldLog {
+            path: self.place.db.clone(),
+            bytes: u64::from(frames) * PAGE_BYTES,
+        })
     }
 
     /// Remembers what nobody will take.

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use outlast_model::record;
 use outlast_model::view::ListFilter;
 use outlast_service::conformance::start;
-use outlast_service::sqlite::SqliteStore;
+use outlast_service::sqlite::{HeldLog, SqliteStore};
 use outlast_service::store::{Commit, Store};
 use rusqlite::Connection;
 
@@ -23,9 +24,9 @@ fn log_bytes(path: &Path) -> u64 {
     std::fs::metadata(log).expect("there").len()
 }
 
-fn large(run: u64) -> Commit {
+fn large(run: u64, bytes: usize) -> Commit {
     let mut commit = start(run, run, "a");
-    commit.blob = record::frame(&vec![7_u8; 400_000]);
+    commit.blob = record::frame(&vec![7_u8; bytes]);
     commit
 }
 
@@ -51,8 +52,8 @@ fn overlapping_readers_of_ours_keep_the_log_short() {
             });
         }
         let mut most = 0;
-        for run in 4_001..4_251 {
-            store.commit(&[large(run)]).expect("writes");
+        for run in 4_001..4_065 {
+            store.commit(&[large(run, 1_600_000)]).expect("writes");
             most = most.max(log_bytes(&path));
         }
         is_over.store(true, Ordering::Relaxed);
@@ -66,19 +67,27 @@ fn a_reader_of_others_that_never_ends_stops_no_commit() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("runs.db");
     let store = booted(&path);
+    let told: Arc<Mutex<Vec<HeldLog>>> = Arc::default();
+    let teller = told.clone();
+    store.when_log_is_held(move |held| teller.lock().expect("whole").push(held.clone()));
     store.commit(&[start(1, 1, "a")]).expect("writes");
     let conn = Connection::open(&path).expect("opens");
     conn.execute_batch("BEGIN; SELECT count(*) FROM run")
         .expect("reads");
-    for run in 2..=180 {
-        store.commit(&[large(run)]).expect("writes");
+    for run in 2..=26 {
+        store.commit(&[large(run, 4_000_000)]).expect("writes");
     }
     let grown = log_bytes(&path);
     assert!(grown > LIMIT, "it held: {grown}");
+    let held = told.lock().expect("whole").clone();
+    assert_eq!(held.len(), 1, "once, however long it becomes: {held:?}");
+    assert_eq!(held[0].path, path.canonicalize().expect("there"));
+    assert!(held[0].bytes >= LIMIT, "{held:?}");
     conn.execute_batch("ROLLBACK").expect("ends");
-    for run in 181..=200 {
-        store.commit(&[large(run)]).expect("writes");
+    for run in 27..=30 {
+        store.commit(&[large(run, 4_000_000)]).expect("writes");
     }
-    assert!(log_bytes(&path) <= 2 * grown, "it begins anew");
+    assert!(log_bytes(&path) <= LIMIT, "it begins anew");
+    assert_eq!(told.lock().expect("whole").len(), 1);
     assert!(store.check().expect("reads").is_sound());
 }

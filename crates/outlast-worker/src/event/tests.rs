@@ -113,7 +113,7 @@ fn queues(queue: &QueueName) -> [WorkerEvent; 3] {
     ]
 }
 
-fn backends() -> [WorkerEvent; 7] {
+fn backends() -> [WorkerEvent; 8] {
     let backend = || "temporal://127.0.0.1:7233/default".to_owned();
     [
         WorkerEvent::BackendUnavailable {
@@ -139,6 +139,10 @@ fn backends() -> [WorkerEvent; 7] {
         },
         WorkerEvent::StoreBack {
             away: Duration::from_secs(12),
+        },
+        WorkerEvent::LogHeld {
+            path: "orders.db".into(),
+            bytes: 70 << 20,
         },
         WorkerEvent::Missed { count: 9 },
     ]

@@ -41,6 +41,9 @@ impl WorkerEvent {
                 "look at the disk of the database file: nothing acknowledged is lost, and work goes \
                  on by itself"
             }
+            Self::LogHeld { .. } => {
+                "end that reader: nothing is lost meanwhile, and the log begins anew by itself"
+            }
             Self::Missed { .. } => "let this subscriber do less per event",
             Self::Starting
             | Self::Started { .. }
@@ -134,6 +137,10 @@ impl WorkerEvent {
                 away("the store takes nothing", error, *retry_in)
             }
             Self::StoreBack { away } => format!("the store is back after {}", seconds(*away)),
+            Self::LogHeld { path, bytes } => format!(
+                "another program reads {path} without end, so that its log has grown to {} MiB",
+                bytes >> 20
+            ),
             Self::AnswerDropped { queue, text } | Self::PartRestarted { queue, text } => {
                 format!("queue {queue}: {text}")
             }

@@ -271,3 +271,32 @@ fn a_full_disk_refuses_what_does_not_fit_and_goes_on_when_there_is_room() {
         app.shutdown().await;
     });
 }
+
+/// So many runs of so many bytes make a log longer than 64 MiB.
+const LARGE: usize = 1_900_000;
+const MANY: usize = 50;
+
+#[test]
+fn a_reader_of_another_program_that_never_ends_is_told_once() {
+    drive(async {
+        let (_directory, path) = place();
+        let app = open(&path).await.expect("it opens");
+        let mut events = app.events(Severity::Warning);
+        let other = rusqlite::Connection::open(&path).expect("it opens");
+        other
+            .execute_batch("BEGIN; SELECT count(*) FROM run")
+            .expect("it reads");
+        let large = "x".repeat(LARGE);
+        for _ in 0..MANY {
+            app.start(waits, &large).await.expect("commits go on");
+        }
+        let event = events.next().await.expect("the worker is there");
+        assert_eq!((event.code(), event.name()), ("OL-5507", "log-held"));
+        assert!(event.to_string().contains("runs.db"), "{event}");
+        assert!(app.health().ready, "{:?}", app.health());
+        other.execute_batch("ROLLBACK").expect("it ends");
+        app.shutdown().await;
+        drop(app);
+        assert!(events.next().await.is_none(), "once");
+    });
+}
