@@ -250,21 +250,19 @@ impl Dispatcher {
         around: &Arc<Around>,
         cx: &mut Context<'_>,
     ) -> Option<AttemptOutcome> {
+        let token = start.token();
         let mut outcome = self.begin(start, around);
         match outcome.as_mut().poll(cx) {
             Poll::Ready(outcome) => Some(outcome),
             Poll::Pending => {
-                self.spawn_one(outcome, around.clone());
+                let open = Open {
+                    token: Some(token),
+                    around: around.clone(),
+                };
+                drop(self.runtime.spawn(open.until(outcome)));
                 None
             }
         }
-    }
-
-    fn spawn_one(&self, outcome: Outcome, around: Arc<Around>) {
-        drop(self.runtime.spawn(async move {
-            let done = vec![outcome.await];
-            around.dispatcher.finish(done, &around.port);
-        }));
     }
 
     /// These attempts are over: their slots are free before anybody hears of it. What comes from
@@ -503,6 +501,34 @@ impl Dispatcher {
             if !rest.is_empty() {
                 self.spawn_chunk(rest, Vec::new(), port);
             }
+        }
+    }
+}
+
+/// An attempt that goes on as a task of the runtime; if that ends and drops it, it is handed back.
+struct Open {
+    token: Option<AttemptToken>,
+    around: Arc<Around>,
+}
+
+impl Open {
+    async fn until(mut self, outcome: Outcome) {
+        let outcome = outcome.await;
+        self.token = None;
+        self.end(outcome);
+    }
+
+    fn end(&self, outcome: AttemptOutcome) {
+        let Around { dispatcher, port } = &*self.around;
+        dispatcher.finish(vec![outcome], port);
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
+            let result = AttemptResult::HandedBack;
+            self.end(AttemptOutcome { token, result });
         }
     }
 }

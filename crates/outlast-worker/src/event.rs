@@ -222,6 +222,8 @@ pub enum WorkerEvent {
         /// What is still inside user code, by name.
         left_behind: Vec<String>,
     },
+    /// The async runtime that it was started on has ended, so it stops.
+    RuntimeGone,
     /// A slice takes long and went over to the slow path.
     SlowSlice(Stuck),
     /// A spare thread drives a shard whose thread is busy.
@@ -444,6 +446,7 @@ impl WorkerEvent {
             | Self::LogHeld { .. }
             | Self::Missed { .. } => Severity::Warning,
             Self::ThreadFailed { .. }
+            | Self::RuntimeGone
             | Self::StuckGivenUp(_)
             | Self::ZombieGivenUp { .. }
             | Self::ZombieLimit { .. }
@@ -472,6 +475,7 @@ impl WorkerEvent {
             Self::QueueRecycled { .. } => ("OL-5006", "queue-recycled"),
             Self::Stopping { .. } => ("OL-5007", "stopping"),
             Self::Stopped { .. } => ("OL-5008", "stopped"),
+            Self::RuntimeGone => ("OL-5009", "runtime-gone"),
             Self::SlowSlice(_) => ("OL-5101", "slow-slice"),
             Self::ShardTakenOver { .. } => ("OL-5102", "shard-taken-over"),
             Self::DeadlockWarning(_) => ("OL-5103", "deadlock-warning"),
@@ -525,6 +529,7 @@ impl WorkerEvent {
             Self::Starting
             | Self::Started { .. }
             | Self::ThreadFailed { .. }
+            | Self::RuntimeGone
             | Self::QueueRegistered { .. }
             | Self::QueueUnregistered { .. }
             | Self::QueueRecycled { .. }

@@ -17,6 +17,7 @@ pub mod engine;
 pub mod event;
 pub mod handle;
 mod heartbeat;
+mod host;
 mod life;
 pub mod meter;
 mod opener;

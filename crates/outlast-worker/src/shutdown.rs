@@ -130,6 +130,7 @@ impl Ending {
 
     fn enter(&self, phase: Phase) {
         self.lock().0 = phase;
+        self.bell.notify_all();
     }
 
     fn hurry(&self, pace: Pace) {
@@ -141,6 +142,15 @@ impl Ending {
 
     fn pace(&self) -> Pace {
         self.lock().1
+    }
+
+    /// Whether it is in another phase before this time is over.
+    pub(crate) fn leaves_within(&self, phase: Phase, time: Duration) -> bool {
+        let state = self.lock();
+        let is_there = |state: &mut (Phase, Pace)| state.0 == phase;
+        let waited = self.bell.wait_timeout_while(state, time, is_there);
+        let (_state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        !waited.timed_out()
     }
 
     /// A moment passes, or somebody is in a hurry.

@@ -46,6 +46,8 @@ pub struct Standing {
     pub stuck: BTreeMap<RunId, Stuck>,
     /// Too many zombies: it goes down.
     pub is_over_zombie_limit: bool,
+    /// The async runtime that it was started on has ended: it goes down.
+    pub is_without_runtime: bool,
     /// Workers that have started and not stopped: on a cluster each queue has one.
     workers: usize,
     zombies: BTreeMap<AttemptKey, AttemptIn>,
@@ -104,6 +106,7 @@ impl Standing {
             WorkerEvent::ZombieLimit { .. } => {
                 !std::mem::replace(&mut self.is_over_zombie_limit, true)
             }
+            WorkerEvent::RuntimeGone => !std::mem::replace(&mut self.is_without_runtime, true),
             WorkerEvent::ThreadFailed { .. }
             | WorkerEvent::QueueRecycled { .. }
             | WorkerEvent::SlowSlice(_)

@@ -14,6 +14,7 @@ use crate::bus::Bus;
 use crate::dispatch::{Dispatch, Dispatcher};
 use crate::engine;
 use crate::event::{RunIn, WorkerEvent};
+use crate::host::Tether;
 use crate::port::{Lane, WorkerPort};
 use crate::queue::Queues;
 use crate::settings::Settings;
@@ -35,6 +36,7 @@ pub struct Worker {
     /// Engine threads, also those that were replaced or given up.
     engines: Mutex<Vec<JoinHandle<()>>>,
     watchdog: Mutex<Option<JoinHandle<()>>>,
+    tether: Mutex<Option<Tether>>,
     bell: Arc<Bell>,
     pub(crate) ending: Ending,
     is_stopped: AtomicBool,
@@ -77,6 +79,7 @@ impl Worker {
             pulses: Mutex::new(Vec::new()),
             engines: Mutex::new(Vec::new()),
             watchdog: Mutex::new(None),
+            tether: Mutex::new(None),
             bell: Arc::new(Bell::default()),
             ending: Ending::default(),
             is_stopped: AtomicBool::new(false),
@@ -102,6 +105,7 @@ impl Worker {
         *lock(&self.watchdog) = self.spawn("outlast-watch", move || {
             keep_watch(&me, &*port, &me.settings, &me.bell);
         });
+        *lock(&self.tether) = Some(Tether::fasten(self));
         let shards = lock(&self.engines).len();
         self.bus.emit(WorkerEvent::Started { shards });
     }
@@ -128,10 +132,17 @@ impl Worker {
     }
 
     /// What is to be done when the worker is unfit to go on: too many attempts ignore that they
-    /// should stop. It takes no more work then; whoever owns it should stop it in order.
+    /// should stop, or the runtime they run on has ended. It takes no more work then; whoever owns it should stop it in order.
     pub fn when_unfit(&self, act: impl Fn() + Send + Sync + 'static) {
         // The first owner counts.
         drop(self.when_unfit.set(Box::new(act)));
+    }
+
+    /// Does what its owner wants done when it is unfit.
+    pub(crate) fn act_unfit(&self) {
+        if let Some(act) = self.when_unfit.get() {
+            act();
+        }
     }
 
     /// Attempts that count as zombies, now and ever.
@@ -189,7 +200,11 @@ impl Worker {
         Slices::with_steps(queues, threads, foreign, bus, self.steps.clone())
     }
 
-    fn spawn(&self, name: &str, body: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    pub(crate) fn spawn(
+        &self,
+        name: &str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Option<JoinHandle<()>> {
         let spawned = std::thread::Builder::new().name(name.into()).spawn(body);
         spawned
             .inspect_err(|error| {
@@ -256,6 +271,7 @@ impl Worker {
                 left.push(format!("thread {name}, which drops instances"));
             }
         }
+        lock(&self.tether).take();
         self.is_stopped.store(true, Ordering::SeqCst);
         self.bell.ring_always();
         if let Some(watchdog) = lock(&self.watchdog).take() {
@@ -318,11 +334,7 @@ impl Rescue for Arc<Worker> {
         self.dispatcher.drain();
         let me = self.clone();
         // Whoever stops the worker waits for this very thread.
-        drop(self.spawn("outlast-unfit", move || {
-            if let Some(act) = me.when_unfit.get() {
-                act();
-            }
-        }));
+        drop(self.spawn("outlast-unfit", move || me.act_unfit()));
     }
 
     fn is_stopped(&self) -> bool {

@@ -43,6 +43,8 @@ pub enum HealthReason {
     },
     /// It serves no queue.
     NoQueue,
+    /// The tokio runtime that it was started on has ended.
+    RuntimeGone,
     /// Too many attempts ignore that they should stop.
     ZombieLimit {
         /// How many.
@@ -63,6 +65,9 @@ impl HealthReason {
             Self::StoreAway { .. } => "look at the disk of the database file; it is tried again",
             Self::BackendAway { .. } => "look at the server and the way to it; it is tried again",
             Self::NoQueue => "register a workflow or an activity",
+            Self::RuntimeGone => {
+                "start it again on a runtime that lives as long as it does, and stop it before that ends"
+            }
             Self::ZombieLimit { .. } => {
                 "restart the process, and fix the code that ignores cancellation"
             }
@@ -72,7 +77,7 @@ impl HealthReason {
     /// Whether a restart is the remedy.
     fn is_deadly(&self) -> bool {
         match self {
-            Self::ShardSilent { .. } | Self::ZombieLimit { .. } => true,
+            Self::ShardSilent { .. } | Self::RuntimeGone | Self::ZombieLimit { .. } => true,
             Self::NotStarted
             | Self::Stopping
             | Self::StoreAway { .. }
@@ -96,6 +101,7 @@ impl fmt::Display for HealthReason {
             Self::StoreAway { error } => write!(f, "the store takes nothing: {error}"),
             Self::BackendAway { backend, error } => write!(f, "{backend} does not answer: {error}"),
             Self::NoQueue => f.write_str("it serves no queue"),
+            Self::RuntimeGone => f.write_str("the tokio runtime that it was started on has ended"),
             Self::ZombieLimit { zombies } => {
                 write!(f, "{zombies} attempts ignore that they should stop")
             }
@@ -142,6 +148,9 @@ impl Health {
         for (backend, error) in &standing.away {
             let (backend, error) = (backend.clone(), error.clone());
             reasons.push(HealthReason::BackendAway { backend, error });
+        }
+        if standing.is_without_runtime {
+            reasons.push(HealthReason::RuntimeGone);
         }
         if standing.is_over_zombie_limit {
             let zombies = standing.zombies().len();

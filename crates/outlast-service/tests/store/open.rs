@@ -1,6 +1,7 @@
 //! Who may open a file, and what everybody else is told.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use outlast_service::conformance::start;
@@ -26,8 +27,8 @@ fn a_second_owner_is_refused_and_told_who_has_the_file() {
     drop(made);
     // As another process has it, even one that has our number in its own container.
     for pid in [4711, std::process::id()] {
-        std::fs::write(&lock, pid.to_string()).expect("signed");
-        let theirs = std::fs::File::open(&lock).expect("the lock file");
+        let mut theirs = std::fs::File::create(&lock).expect("the lock file");
+        write!(theirs, "{pid}").expect("signed");
         theirs.try_lock().expect("free");
         let refused = refusal(&path);
         let (text, path) = (refused.to_string(), path.clone());

@@ -35,6 +35,7 @@ pub(crate) fn all() -> Vec<WorkerEvent> {
         WorkerEvent::Stopped {
             left_behind: vec!["attempt 1 of activity 2".into()],
         },
+        WorkerEvent::RuntimeGone,
         WorkerEvent::SlowSlice(stuck.clone()),
         WorkerEvent::ShardTakenOver { shard: 0 },
         WorkerEvent::DeadlockWarning(stuck.clone()),

@@ -14,6 +14,10 @@ impl WorkerEvent {
     pub fn next_step(&self) -> Option<&'static str> {
         Some(match self {
             Self::ThreadFailed { .. } => "raise the limit of threads of this process",
+            Self::RuntimeGone => {
+                "keep the runtime for as long as the application, or stop that first: \
+                 app.shutdown().await; runs go on when it starts again"
+            }
             Self::Stopped { left_behind } if !left_behind.is_empty() => {
                 "nothing they still do counts; end the process to end them"
             }
@@ -73,6 +77,10 @@ impl WorkerEvent {
             Self::Started { shards } => format!("the worker runs with {shards} engine threads"),
             Self::ThreadFailed { thread, error } => {
                 format!("thread {thread} could not start: {error}")
+            }
+            Self::RuntimeGone => {
+                "the tokio runtime that the application was started on has ended, so nothing can run"
+                    .into()
             }
             Self::QueueRegistered { queue } => format!("queue {queue} is served"),
             Self::QueueUnregistered { queue } => format!("queue {queue} is no longer served"),

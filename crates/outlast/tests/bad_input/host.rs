@@ -1,8 +1,11 @@
 //! Hosts that hold an application in a way that cannot work: each is told where, and what to do.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+
 use futures::executor::block_on;
 use outlast::prelude::*;
-use outlast::{Builder, ListFilter};
+use outlast::{Builder, HealthReason, ListFilter, Severity, WorkerEvent};
 use tokio::runtime::Runtime;
 
 #[activity]
@@ -63,6 +66,79 @@ fn a_client_works_outside_of_the_runtime_that_the_application_runs_on() {
         assert_eq!(listed.expect("it is listed").len(), 1);
         app.shutdown().await;
     });
+}
+
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+
+/// Its first attempt never ends.
+#[activity]
+async fn lingers(ctx: ActivityCtx) -> Result<u32> {
+    if BEGUN.fetch_add(1, Ordering::SeqCst) == 0 {
+        std::future::pending::<()>().await;
+    }
+    Ok(ctx.attempt())
+}
+
+#[workflow]
+async fn waits(ctx: Ctx) -> Result<u32> {
+    Ok(ctx.run(lingers, ()).retry(RetryPolicy::times(1)).await?)
+}
+
+#[test]
+fn an_application_that_outlives_its_runtime_stops_says_why_and_loses_nothing() {
+    let (directory, first) = (directory(), runtime());
+    let (tell, heard) = mpsc::channel();
+    let builder = || self::builder(&directory).activity(lingers).workflow(waits);
+    let told = builder().on_event(Severity::Error, move |event| drop(tell.send(event.clone())));
+    let app = first.block_on(told.start()).expect("it starts");
+    block_on(app.start(waits, ()).id("w").into_future()).expect("it starts");
+    while BEGUN.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    assert!(app.health().ready);
+    drop(first);
+    let event = heard.recv_timeout(1.mins()).expect("somebody is told");
+    assert_eq!(event, WorkerEvent::RuntimeGone);
+    let text = event.to_string();
+    assert!(text.contains("app.shutdown().await"), "{text}");
+    let health = app.health();
+    assert!(!health.ready && !health.live, "{health:?}");
+    assert!(health.reasons.contains(&HealthReason::RuntimeGone));
+    let refused = block_on(app.shutdown());
+    assert_eq!(refused.left_behind, Vec::<String>::new());
+    let late = block_on(app.start(one, 1).into_future());
+    assert!(late.is_err(), "{late:?}");
+    drop(app);
+
+    let second = runtime();
+    second.block_on(async {
+        let app = builder().start().await.expect("it starts again");
+        let attempt = app.get(waits, "w").result().await;
+        assert_eq!(attempt.expect("it ends"), 1, "handed back, not counted");
+        app.shutdown().await;
+    });
+}
+
+#[test]
+fn a_program_that_ends_without_a_shutdown_is_not_scolded() {
+    let (directory, runtime) = (directory(), runtime());
+    let (tell, heard) = mpsc::channel();
+    let told = builder(&directory).on_event(Severity::Info, move |event| {
+        drop(tell.send(event.clone()));
+    });
+    runtime.block_on(async {
+        let app = told.start().await.expect("it starts");
+        // As a server does that answers requests in tasks of its own.
+        drop(tokio::spawn(async move {
+            std::future::pending::<()>().await;
+            drop(app);
+        }));
+    });
+    drop(runtime);
+    let events: Vec<WorkerEvent> = heard.iter().collect();
+    assert!(!events.contains(&WorkerEvent::RuntimeGone), "{events:?}");
+    let last = events.last().expect("it stops");
+    assert!(matches!(last, WorkerEvent::Stopped { .. }), "{events:?}");
 }
 
 #[activity]
