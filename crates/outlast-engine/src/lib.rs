@@ -25,6 +25,7 @@ pub mod decision;
 pub mod describe;
 pub mod input;
 mod measure;
+pub mod passing;
 pub mod post;
 mod rare;
 pub mod request;

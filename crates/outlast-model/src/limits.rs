@@ -17,7 +17,7 @@ pub const COMMANDS_PER_TASK: usize = 20_000;
 pub const HISTORY_SUGGEST_EVENTS: u64 = 10_240;
 /// Events of one run; past it only the end of the run is recorded.
 pub const HISTORY_EVENTS: u64 = 1_000_000;
-/// Bytes of one history.
+/// Bytes of one history: its events. Attempts, reports and other facts do not count.
 pub const HISTORY_BYTES: u64 = 1 << 30;
 /// Updates of one run that have not come to their end.
 pub const UPDATES_IN_FLIGHT: usize = 1_000;

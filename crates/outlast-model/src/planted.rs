@@ -56,6 +56,10 @@ pub enum Bug {
     ReopenUnsynced = 23,
     /// A store that is opened again makes the file if it is not there.
     CreatedOnReopen = 24,
+    /// A commit of facts that pass takes the place of one that has an event.
+    EventReplaced = 25,
+    /// Of the failures of an activity the oldest is kept, not the newest.
+    OlderFailureKept = 26,
     /// A commit is answered when it is in the log, before the log is synced.
     AnswerUnsynced = 27,
     /// The log is begun anew before the database it was copied into is synced.
@@ -64,7 +68,7 @@ pub enum Bug {
 
 impl Bug {
     /// Those that the simulator hunts.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::AnswerBeforeCommit,
         Self::LostTimer,
         Self::StaleEpochAccepted,
@@ -83,6 +87,8 @@ impl Bug {
         Self::ChildOutcomeLost,
         Self::MailLeftAtStop,
         Self::DueFromShownTime,
+        Self::EventReplaced,
+        Self::OlderFailureKept,
     ];
 
     /// Those that only a disk shows: images of power cuts must find each of them.

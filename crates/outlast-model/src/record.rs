@@ -11,8 +11,9 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
-use minicbor::{Decode, Encode};
+use minicbor::{Decode, Encode, Encoder};
 
 use crate::event::{Event, EventKind, Site, TaskFailedCause};
 use crate::failure::Failure;
@@ -25,7 +26,7 @@ use crate::time::Timestamp;
 
 mod blob;
 
-pub use blob::{decode, encode};
+pub use blob::{Measured, decode, encode, has_events, measure, size};
 
 /// The newest version this build writes. It reads this one and every one before it.
 pub const VERSION: u8 = 2;
@@ -297,14 +298,19 @@ pub enum Damaged {
 
 /// Wraps any versioned value as a checked blob: commits, snapshots.
 pub fn frame<T: Encode<()>>(body: &T) -> Vec<u8> {
-    framed(IN_FULL, body, 256)
+    framed_by(IN_FULL, 256, |e| e.encode(body).map(|_| ()))
 }
 
-fn framed<T: Encode<()>>(version: u8, body: &T, bytes: usize) -> Vec<u8> {
+/// `bytes`: about as many as the body will have.
+fn framed_by(
+    version: u8,
+    bytes: usize,
+    body: impl FnOnce(&mut Encoder<&mut Vec<u8>>) -> Result<(), minicbor::encode::Error<Infallible>>,
+) -> Vec<u8> {
     let mut blob = Vec::with_capacity(HEADER + bytes);
     blob.extend_from_slice(&[version, 0, 0, 0, 0]);
     // Writing to a growing vector cannot fail: its error type has no values.
-    let written = minicbor::encode(body, &mut blob);
+    let written = body(&mut Encoder::new(&mut blob));
     debug_assert!(written.is_ok());
     let crc = checksum(version, &blob[HEADER..]);
     blob[1..HEADER].copy_from_slice(&crc.to_le_bytes());

@@ -100,7 +100,7 @@ pub struct Summary {
     pub closed: Option<Timestamp>,
     /// Events in its history.
     pub events: u64,
-    /// Bytes of its history.
+    /// Bytes of the events in it.
     pub bytes: u64,
     /// When it will look at the clock again.
     pub wake: Option<Timestamp>,

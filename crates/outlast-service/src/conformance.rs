@@ -16,6 +16,7 @@ mod commit;
 mod life;
 mod post;
 mod read;
+mod replace;
 
 /// A store under test.
 pub trait Subject {
@@ -71,6 +72,34 @@ pub const PROMISES: &[(&str, Promise)] = &[
     (
         "a joined commit is written with the one before it",
         commit::a_joined_commit_is_written_with_the_one_before_it,
+    ),
+    (
+        "a commit takes the place of the newest ones",
+        replace::a_commit_takes_the_place_of_the_newest_ones,
+    ),
+    (
+        "what a group wrote it may replace",
+        replace::what_a_group_wrote_it_may_replace,
+    ),
+    (
+        "a refused group replaces nothing",
+        replace::a_refused_group_replaces_nothing,
+    ),
+    (
+        "only the end of a chain is replaced",
+        replace::only_the_end_of_a_chain_is_replaced,
+    ),
+    (
+        "nothing goes on from what was replaced",
+        replace::nothing_goes_on_from_what_was_replaced,
+    ),
+    (
+        "a snapshot stays below what is replaced",
+        replace::a_snapshot_stays_below_what_is_replaced,
+    ),
+    (
+        "readers see all of the old or all of the new",
+        replace::readers_see_all_of_the_old_or_all_of_the_new,
     ),
     ("blobs come back in order", read::blobs_come_back_in_order),
     (
@@ -197,6 +226,7 @@ pub fn start(run: u64, commit: u64, workflow_id: &str) -> Commit {
         posts: Vec::new(),
         taken: Vec::new(),
         is_joined: false,
+        replaces: Vec::new(),
     }
 }
 
@@ -218,6 +248,23 @@ pub fn follow(last: &Commit, commit: u64) -> Commit {
     next.posts = Vec::new();
     next.taken = Vec::new();
     next.is_joined = false;
+    next.replaces = Vec::new();
+    next
+}
+
+/// A commit that takes the place of the newest ones of a run, which come newest first.
+///
+/// # Panics
+/// When there are none.
+#[must_use]
+pub fn replace(replaced: &[&Commit], commit: u64) -> Commit {
+    let (newest, oldest) = (replaced[0], replaced[replaced.len() - 1]);
+    let mut next = follow(newest, commit);
+    next.prev = oldest.prev;
+    next.replaces = replaced.iter().map(|commit| commit.id).collect();
+    let state = &mut next.row.state;
+    state.version.0 -= replaced.len() as u64;
+    (state.events, state.bytes) = (newest.row.state.events, newest.row.state.bytes);
     next
 }
 

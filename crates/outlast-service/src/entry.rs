@@ -9,6 +9,7 @@ use outlast_model::task::{Query, StopReason};
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{Payload, Record, Refusal, Timestamp, UpdateId};
 
+use crate::layers::Layers;
 use crate::mail::{Ack, Reply};
 use crate::store::{CommitNo, RunRow};
 
@@ -63,10 +64,10 @@ pub(crate) struct Entry {
     pub(crate) outcome: Option<RunOutcome>,
     /// How often an unacknowledged message sent its end round again.
     pub(crate) rounds: u32,
-    /// Commits since the last snapshot.
-    pub(crate) unsnapped: u64,
-    /// Bytes of the last snapshot, and bytes of the run when it was taken.
-    pub(crate) snapped: (u64, u64),
+    /// Its newest commits, as far as the next one may take their place.
+    pub(crate) layers: Layers,
+    /// What was written since the last snapshot.
+    pub(crate) unsnapped: Unsnapped,
     /// Attempts that wait for a slot: the run stays in memory for them.
     pub(crate) waiting_attempts: usize,
     /// Steps that want a slot while the instance, which has their code, is not in memory.
@@ -200,6 +201,18 @@ pub(crate) enum Path {
     Query,
 }
 
+/// What it takes to bring a run back: that decides when a snapshot is due, however short the lives
+/// of the processes are that write its commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unsnapped {
+    /// Blobs since the last snapshot.
+    pub(crate) blobs: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Bytes of that snapshot.
+    pub(crate) snapshot: u64,
+}
+
 impl Entry {
     pub(crate) fn new(row: RunRow) -> Self {
         Self {
@@ -227,8 +240,8 @@ impl Entry {
             waiters: Vec::new(),
             outcome: None,
             rounds: 0,
-            unsnapped: 0,
-            snapped: (0, 0),
+            layers: Layers::default(),
+            unsnapped: Unsnapped::default(),
             waiting_attempts: 0,
             needs_instance: false,
             has_steps: false,

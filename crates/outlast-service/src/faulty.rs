@@ -66,10 +66,12 @@ struct Plan {
     doubles: Doubles,
 }
 
-/// What the wrapper knows and the service does not: how far each run is ahead of the service.
+/// What the wrapper knows and the service does not: how far each run is ahead of the service, and
+/// which blob really follows one that was written twice.
 #[derive(Clone, Debug, Default)]
 struct Doubles {
-    ahead: BTreeMap<RunNo, (u64, CommitNo)>,
+    ahead: BTreeMap<RunNo, u64>,
+    twins: BTreeMap<CommitNo, CommitNo>,
     next: u64,
 }
 
@@ -276,6 +278,7 @@ impl Doubles {
     fn after(boot: &Boot) -> Self {
         Self {
             ahead: BTreeMap::new(),
+            twins: BTreeMap::new(),
             next: boot.last_commit.0 + DOUBLES_FROM,
         }
     }
@@ -285,16 +288,13 @@ impl Doubles {
         let mut doubled = Vec::with_capacity(group.len());
         for commit in group {
             let run = commit.row.no;
-            let (ahead, _) = self.ahead.get(&run).copied().unwrap_or_default();
             let commit = self.moved(commit);
             if has_outcome(&commit.blob) {
                 let again = self.again(&commit);
-                self.ahead.insert(run, (ahead + 1, again.id));
+                *self.ahead.entry(run).or_default() += 1;
+                self.twins.insert(commit.id, again.id);
                 doubled.extend([commit, again]);
             } else {
-                if ahead > 0 {
-                    self.ahead.insert(run, (ahead, commit.id));
-                }
                 doubled.push(commit);
             }
         }
@@ -303,13 +303,15 @@ impl Doubles {
 
     fn moved(&self, commit: &Commit) -> Commit {
         let mut commit = commit.clone();
-        let Some((ahead, head)) = self.ahead.get(&commit.row.no).copied() else {
+        let Some(ahead) = self.ahead.get(&commit.row.no).copied() else {
             return commit;
         };
         if let Expect::At(version, _) = &mut commit.expect {
             *version = Version(version.0 + ahead);
         }
-        commit.prev = head;
+        // What others take the place of is no outcome, and so has no twin.
+        let twin = self.twins.get(&commit.prev).copied();
+        commit.prev = twin.unwrap_or(commit.prev);
         commit.row.state.version.0 += ahead;
         commit
     }
@@ -319,6 +321,7 @@ impl Doubles {
         again.id = CommitNo(self.next);
         self.next += 1;
         again.prev = commit.id;
+        again.replaces.clear();
         again.expect = Expect::At(commit.row.state.version, commit.row.state.epoch);
         again.row.state.version.0 += 1;
         again.row.state.head = again.id;

@@ -15,6 +15,7 @@ pub mod inbox;
 pub mod inspect;
 #[cfg(all(test, shuttle))]
 mod interleavings;
+mod layers;
 pub mod mail;
 pub mod memory;
 pub mod meter;

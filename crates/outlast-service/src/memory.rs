@@ -49,6 +49,9 @@ enum Possession {
     Failed(String),
 }
 
+/// Blobs and their numbers.
+type Chain = (Vec<Vec<u8>>, Vec<CommitNo>);
+
 #[derive(Debug)]
 struct Blob {
     prev: CommitNo,
@@ -153,11 +156,13 @@ impl Store for MemoryStore {
         let data = self.data();
         let row = data.rows.get(&run).ok_or(ReadError::Missing)?.clone();
         let Some(snapshot) = data.snapshots.get(&run) else {
-            let blobs = data.chain(&row, CommitNo(0), row.state.version.0)?;
+            let (blobs, numbers) = data.chain(&row, CommitNo(0), row.state.version.0)?;
             return Ok(Loaded {
                 row,
                 snapshot: None,
                 blobs,
+                numbers,
+                before: CommitNo(0),
             });
         };
         let kept = Some((snapshot.version, snapshot.data.clone()));
@@ -167,22 +172,27 @@ impl Store for MemoryStore {
                     row,
                     snapshot: kept,
                     blobs: Vec::new(),
+                    numbers: Vec::new(),
+                    before: snapshot.head,
                 });
             }
             return Err(damaged(run, "its snapshot is newer than its history"));
         };
-        let blobs = data.chain(&row, snapshot.head, count)?;
+        let (blobs, numbers) = data.chain(&row, snapshot.head, count)?;
         Ok(Loaded {
             row,
             snapshot: kept,
             blobs,
+            numbers,
+            before: snapshot.head,
         })
     }
 
     fn history(&self, run: RunNo) -> Result<Vec<Vec<u8>>, ReadError> {
         let data = self.data();
         let row = data.rows.get(&run).ok_or(ReadError::Missing)?;
-        data.chain(row, CommitNo(0), row.state.version.0)
+        let (blobs, _) = data.chain(row, CommitNo(0), row.state.version.0)?;
+        Ok(blobs)
     }
 
     fn find(&self, workflow_id: &WorkflowId, limit: usize) -> Result<Vec<RunRow>, ReadError> {
@@ -275,15 +285,24 @@ impl Data {
     /// Whether all of the group fits, in order, each commit on top of those before it.
     fn check(&self, group: &[Commit]) -> Result<(), CommitError> {
         let mut rows: BTreeMap<RunNo, &RunRow> = BTreeMap::new();
-        let mut ids = BTreeSet::new();
+        // What is before each blob that the group adds; of those it takes away nothing.
+        let mut blobs: BTreeMap<CommitNo, Option<CommitNo>> = BTreeMap::new();
+        let kept = |id: CommitNo| self.blobs.get(&id).map(|blob| blob.prev);
         for commit in group {
             let run = commit.row.no;
             let row = rows.get(&run).copied().or_else(|| self.rows.get(&run));
             if !fits(commit, row) {
                 return Err(CommitError::Conflict { run });
             }
-            if self.blobs.contains_key(&commit.id) || !ids.insert(commit.id) {
+            let known = blobs.insert(commit.id, Some(commit.prev));
+            if known.unwrap_or_else(|| kept(commit.id)).is_some() {
                 return Err(failed(&format!("commit number {} is in use", commit.id.0)));
+            }
+            for (replaced, prev) in commit.replaced() {
+                let known = blobs.insert(replaced, None);
+                if known.unwrap_or_else(|| kept(replaced)) != Some(prev) {
+                    return Err(CommitError::Conflict { run });
+                }
             }
             rows.insert(run, &commit.row);
         }
@@ -329,6 +348,9 @@ impl Data {
                 data: commit.blob.clone(),
             },
         );
+        for replaced in &commit.replaces {
+            self.blobs.remove(replaced);
+        }
         self.put_snapshot(commit);
         for (no, post) in &commit.posts {
             self.posts.insert(*no, post.clone());
@@ -351,15 +373,17 @@ impl Data {
         }
     }
 
-    /// The blobs from the head back to `until`, which is not part of it, oldest first.
-    fn chain(&self, row: &RunRow, until: CommitNo, count: u64) -> Result<Vec<Vec<u8>>, ReadError> {
-        let mut blobs = Vec::new();
+    /// The blobs from the head back to `until`, which is not part of it, oldest first, and their
+    /// numbers.
+    fn chain(&self, row: &RunRow, until: CommitNo, count: u64) -> Result<Chain, ReadError> {
+        let (mut blobs, mut numbers) = (Vec::new(), Vec::new());
         let mut at = row.state.head;
         for _ in 0..count {
             let Some(blob) = self.blobs.get(&at) else {
                 return Err(damaged(row.no, "a blob of its history is missing"));
             };
             blobs.push(blob.data.clone());
+            numbers.push(at);
             at = blob.prev;
         }
         if at != until {
@@ -369,16 +393,17 @@ impl Data {
             ));
         }
         blobs.reverse();
-        Ok(blobs)
+        numbers.reverse();
+        Ok((blobs, numbers))
     }
 }
 
 fn fits(commit: &Commit, row: Option<&RunRow>) -> bool {
     match (commit.expect, row) {
-        (Expect::New, None) => commit.prev == CommitNo(0),
+        (Expect::New, None) => commit.found_head() == CommitNo(0),
         (Expect::At(version, epoch), Some(row)) => {
             row.state.version == version
-                && row.state.head == commit.prev
+                && row.state.head == commit.found_head()
                 && (row.state.epoch == epoch || is_planted(Bug::StaleEpochAccepted))
         }
         (Expect::New, Some(_)) | (Expect::At(..), None) => false,

@@ -8,6 +8,8 @@ use outlast_model::task::RunNo;
 use outlast_model::view::{Description, RunOutcome, RunRef, Summary, Trouble};
 use outlast_model::{Event, EventKind, Record, Refusal, Status, record};
 
+use crate::entry::Unsnapped;
+use crate::layers::Layers;
 use crate::salvage;
 use crate::store::{Attention, Loaded, ReadError, RunRow, Store};
 
@@ -34,14 +36,11 @@ pub(crate) fn bring(store: &dyn Store, no: RunNo, shard: u32) -> Result<Run, Rea
     fetch(store, no, shard, Window::default()).map(|fetched| fetched.run)
 }
 
-/// A run's state, and what it took to bring it back: that decides when a snapshot is due, however
-/// short the lives of the processes are that write its commits.
+/// A run's state, and what it was brought back from.
 pub(crate) struct Fetched {
     pub(crate) run: Run,
-    /// Commits since the last snapshot.
-    pub(crate) unsnapped: u64,
-    /// Bytes of the last snapshot, and bytes of the run when it was taken.
-    pub(crate) snapped: (u64, u64),
+    pub(crate) unsnapped: Unsnapped,
+    pub(crate) layers: Layers,
 }
 
 pub(crate) fn fetch(
@@ -53,13 +52,16 @@ pub(crate) fn fetch(
     let loaded = store.load(no)?;
     let run =
         fold(&loaded, shard, window).map_err(|reason| ReadError::Damaged { run: no, reason })?;
-    let since: usize = loaded.blobs.iter().map(Vec::len).sum();
-    let at = loaded.row.state.bytes.saturating_sub(since as u64);
-    let snapshot = loaded.snapshot.map_or(0, |(_, bytes)| bytes.len());
+    let bytes: usize = loaded.blobs.iter().map(Vec::len).sum();
+    let snapshot = loaded.snapshot.as_ref().map_or(0, |(_, data)| data.len());
     Ok(Fetched {
         run,
-        unsnapped: loaded.blobs.len() as u64,
-        snapped: (snapshot as u64, at),
+        unsnapped: Unsnapped {
+            blobs: loaded.blobs.len() as u64,
+            bytes: bytes as u64,
+            snapshot: snapshot as u64,
+        },
+        layers: Layers::of(&loaded),
     })
 }
 

@@ -427,6 +427,7 @@ impl Shard {
         let head = entry.row.state.head;
         if head <= durable {
             entry.run = None;
+            entry.layers.clear();
         } else {
             self.leaving.push_back((head, no));
         }

@@ -41,7 +41,8 @@ pub struct RunRow {
 pub struct RowState {
     /// Where the run stands.
     pub status: Status,
-    /// Commits so far.
+    /// Blobs of its chain. One that takes the place of others may leave it as it was: what tells
+    /// two states apart is the head.
     pub version: Version,
     /// The fence.
     pub epoch: Epoch,
@@ -108,6 +109,9 @@ pub struct Commit {
     pub id: CommitNo,
     /// The blob of the same run before it; 0 for the first.
     pub prev: CommitNo,
+    /// The newest blobs of the run whose place it takes, newest first: they are gone with it, and
+    /// `prev` is the one before them. No snapshot stands on any of them.
+    pub replaces: Vec<CommitNo>,
     /// What must be there.
     pub expect: Expect,
     /// The row as it shall be. For [`Expect::At`] only `no` and `state` are written.
@@ -127,6 +131,19 @@ pub struct Commit {
     pub is_joined: bool,
 }
 
+impl Commit {
+    /// The head that the row must have.
+    pub fn found_head(&self) -> CommitNo {
+        self.replaces.first().copied().unwrap_or(self.prev)
+    }
+
+    /// Blobs that go away with it, each with the one that must be before it.
+    pub fn replaced(&self) -> impl Iterator<Item = (CommitNo, CommitNo)> {
+        let prevs = self.replaces.iter().skip(1).copied().chain([self.prev]);
+        self.replaces.iter().copied().zip(prevs)
+    }
+}
+
 /// A run as the store has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
@@ -136,6 +153,10 @@ pub struct Loaded {
     pub snapshot: Option<(Version, Vec<u8>)>,
     /// The blobs after the snapshot, oldest first.
     pub blobs: Vec<Vec<u8>>,
+    /// Their numbers.
+    pub numbers: Vec<CommitNo>,
+    /// The blob before them; 0 if they are all.
+    pub before: CommitNo,
 }
 
 /// What a store says when it is opened by its owner.

@@ -8,11 +8,12 @@
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
-use minicbor::encode::{Error, Write};
+use minicbor::encode::Error;
 use minicbor::{Decode, Encode, Encoder};
 
-use super::{Damaged, Fact, IN_FULL, Record, VERSION, framed, unframe};
+use super::{Damaged, Fact, HEADER, IN_FULL, Record, VERSION, framed_by, unframe};
 use crate::event::{ActivityScheduled, Event, EventKind};
 use crate::id::{Attempt, EventId, Incarnation, Seq};
 use crate::limits;
@@ -25,14 +26,14 @@ const FEW: usize = 8;
 /// A guess, so that a blob does not grow by copying: a record with a small payload has less.
 const RECORD_BYTES: usize = 96;
 
-#[derive(Encode, Decode)]
-struct Body<T> {
+#[derive(Decode)]
+struct Body {
     #[n(0)]
     first_event: EventId,
     #[n(1)]
     time: Timestamp,
     #[n(2)]
-    items: T,
+    items: Vec<Item>,
 }
 
 #[derive(Decode)]
@@ -62,47 +63,52 @@ enum ItemRef<'a> {
     StartedToo(#[n(0)] u32),
 }
 
-/// Records and the time that theirs are distances from.
-struct InFull<'a>(&'a [Record], Timestamp);
+type Out<'b> = Encoder<&'b mut Vec<u8>>;
+type Written<T> = Result<T, Error<Infallible>>;
 
-impl<C> Encode<C> for InFull<'_> {
-    fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), Error<W::Error>> {
-        let Self(records, from) = self;
-        e.array(records.len() as u64)?;
-        for record in *records {
-            full(record, *from).encode(e, ctx)?;
-        }
-        Ok(())
+/// Each record for itself. Says how many bytes are events.
+fn in_full(e: &mut Out<'_>, records: &[Record], from: Timestamp) -> Written<usize> {
+    e.array(records.len() as u64)?;
+    let mut events = 0;
+    for record in records {
+        let begin = e.writer().len();
+        e.encode(full(record, from))?;
+        events += of_event(record, e.writer().len() - begin);
     }
+    Ok(events)
 }
 
 /// The same in short.
-struct InShort<'a>(&'a [Record], Timestamp);
-
-impl<C> Encode<C> for InShort<'_> {
-    fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), Error<W::Error>> {
-        let Self(records, from) = self;
-        e.begin_array()?;
-        let (mut last, mut rest) = (None, *records);
-        while let [record, others @ ..] = rest {
-            rest = others;
-            match (scheduled(record), last) {
-                (Some((time, this)), Some(last)) if is_alike(this, last) => {
-                    ItemRef::Alike(distance(time, *from), this.seq, &this.input).encode(e, ctx)?;
-                }
-                (this, _) => {
-                    full(record, *from).encode(e, ctx)?;
-                    last = this.map(|(_, this)| this).or(last);
-                }
+fn in_short(e: &mut Out<'_>, records: &[Record], from: Timestamp) -> Written<usize> {
+    e.begin_array()?;
+    let (mut last, mut rest, mut events) = (None, records, 0);
+    while let [record, others @ ..] = rest {
+        rest = others;
+        let begin = e.writer().len();
+        match (scheduled(record), last) {
+            (Some((time, this)), Some(last)) if is_alike(this, last) => {
+                e.encode(ItemRef::Alike(distance(time, from), this.seq, &this.input))?;
             }
-            let more = started_too(record, others);
-            if more > 0 {
-                ItemRef::StartedToo(more).encode(e, ctx)?;
-                rest = &others[more as usize..];
+            (this, _) => {
+                e.encode(full(record, from))?;
+                last = this.map(|(_, this)| this).or(last);
             }
         }
-        e.end()?;
-        Ok(())
+        events += of_event(record, e.writer().len() - begin);
+        let more = started_too(record, others);
+        if more > 0 {
+            e.encode(ItemRef::StartedToo(more))?;
+            rest = &others[more as usize..];
+        }
+    }
+    e.end()?;
+    Ok(events)
+}
+
+fn of_event(record: &Record, bytes: usize) -> usize {
+    match record {
+        Record::Event(_) => bytes,
+        Record::Fact(_) => 0,
     }
 }
 
@@ -193,28 +199,55 @@ fn started(record: &Record) -> Option<Started> {
 
 /// Encodes the records of one commit.
 pub fn encode(records: &[Record]) -> Vec<u8> {
+    measure(records).blob
+}
+
+/// A commit as bytes, and how many of them are events: what counts as history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// All of it.
+    pub blob: Vec<u8>,
+    /// Bytes of its events.
+    pub events: usize,
+}
+
+/// Encodes the records of one commit and says how much of it is history.
+pub fn measure(records: &[Record]) -> Measured {
     let first = records.iter().find_map(|r| match r {
         Record::Event(e) => Some(e),
         Record::Fact(_) => None,
     });
     let (first_event, time) = first.map_or((EventId(0), Timestamp(0)), |e| (e.id, e.time));
-    let bytes = records.len() * RECORD_BYTES;
-    if records.len() <= FEW {
-        let items = InFull(records, time);
-        let body = Body {
-            first_event,
-            time,
-            items,
-        };
-        return framed(IN_FULL, &body, bytes);
-    }
-    let items = InShort(records, time);
-    let body = Body {
-        first_event,
-        time,
-        items,
+    let is_small = records.len() <= FEW;
+    let version = if is_small { IN_FULL } else { VERSION };
+    let mut events = 0;
+    let blob = framed_by(version, records.len() * RECORD_BYTES, |e| {
+        // A [`Body`].
+        e.array(3)?.encode(first_event)?.encode(time)?;
+        let items = if is_small { in_full } else { in_short };
+        events = items(e, records, time)?;
+        Ok(())
+    });
+    Measured { blob, events }
+}
+
+/// About how many bytes of a commit a record takes.
+pub fn size(record: &Record) -> usize {
+    let mut bytes = Vec::with_capacity(RECORD_BYTES);
+    // Writing to a growing vector cannot fail: its error type has no values.
+    let written = minicbor::encode(full(record, Timestamp(0)), &mut bytes);
+    debug_assert!(written.is_ok());
+    bytes.len()
+}
+
+/// Whether a commit has events, by its first bytes: damage is for [`decode`] to find.
+pub fn has_events(blob: &[u8]) -> bool {
+    let Some(body) = blob.get(HEADER..) else {
+        return false;
     };
-    framed(VERSION, &body, bytes)
+    let mut decoder = minicbor::Decoder::new(body);
+    let first = decoder.array().and_then(|_| decoder.u64());
+    first.is_ok_and(|first| first > 0)
 }
 
 /// Decodes the records of one commit.
@@ -222,7 +255,7 @@ pub fn encode(records: &[Record]) -> Vec<u8> {
 /// # Errors
 /// [`Damaged`] says what is wrong with the bytes.
 pub fn decode(blob: &[u8]) -> Result<Vec<Record>, Damaged> {
-    let body: Body<Vec<Item>> = unframe(blob)?;
+    let body: Body = unframe(blob)?;
     let mut reader = Reader {
         next: body.first_event,
         from: body.time,

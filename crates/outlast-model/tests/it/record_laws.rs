@@ -3,7 +3,7 @@
 use outlast_model::post::Post;
 use outlast_model::record::{self, Damaged, VERSION};
 use outlast_model::{
-    Attempt, Event, EventId, EventKind, Fact, Incarnation, Record, Seq, Timestamp,
+    Attempt, Event, EventId, EventKind, Fact, Incarnation, Payload, Record, Seq, Timestamp,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,6 +16,30 @@ proptest! {
         let blob = record::encode(&records);
         prop_assert_eq!(record::decode(&blob), Ok(records.clone()));
         prop_assert_eq!(record::encode(&records), blob);
+    }
+
+    #[test]
+    fn what_is_history_is_measured_without_facts(records in records(), bytes in 0..50_000_usize) {
+        let measured = record::measure(&records);
+        prop_assert_eq!(&measured.blob, &record::encode(&records));
+        let events: Vec<_> = records.iter().filter(|r| matches!(r, Record::Event(_))).collect();
+        prop_assert_eq!(measured.events > 0, !events.is_empty());
+        let in_full: usize = events.into_iter().map(record::size).sum();
+        prop_assert!(measured.events <= in_full);
+        let details = Payload::bytes(vec![7; bytes]);
+        let (seq, at) = (Seq(1), Timestamp(1));
+        let beat = Record::Fact(Fact::Heartbeat { seq, details, at });
+        let mut more = records.clone();
+        more.push(beat);
+        if (more.len() > 8) == (records.len() > 8) {
+            prop_assert_eq!(record::measure(&more).events, measured.events);
+        }
+    }
+
+    #[test]
+    fn a_commit_says_at_its_beginning_whether_it_has_events(records in records()) {
+        let has_events = records.iter().any(|r| matches!(r, Record::Event(_)));
+        prop_assert_eq!(record::has_events(&record::encode(&records)), has_events);
     }
 
     #[test]

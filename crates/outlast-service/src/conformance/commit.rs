@@ -141,7 +141,7 @@ pub(super) fn an_empty_group_is_written(subject: &mut dyn Subject) {
     assert_eq!(boot(subject).last_commit, CommitNo(0));
 }
 
-fn assert_conflict(subject: &dyn Subject, group: &[Commit], run: u64) {
+pub(super) fn assert_conflict(subject: &dyn Subject, group: &[Commit], run: u64) {
     let refused = Err(CommitError::Conflict { run: RunNo(run) });
     assert_eq!(subject.store().commit(group), refused);
 }

@@ -8,7 +8,7 @@ use outlast_model::view::RunOutcome;
 use outlast_model::{Record, Timestamp, record};
 
 use super::{Shard, attention};
-use crate::entry::{Entry, Path};
+use crate::entry::{Entry, Path, Unsnapped};
 use crate::mail::Ack;
 use crate::points;
 use crate::store::{Commit, Expect};
@@ -56,11 +56,10 @@ impl Shard {
         if !entry.lazy.is_empty() {
             records.splice(..0, entry.lazy.drain(..));
         }
-        let blob = record::encode(&records);
-        self.keep_room(records);
         let id = self.parts.numbers.next_commit();
         let state = &mut entry.row.state;
-        let prev = state.head;
+        let laid = entry.layers.put(id, state.head, &records);
+        self.keep_room(records);
         let expect = match state.version.0 {
             0 => {
                 self.meter.started(&entry.row.workflow_type);
@@ -68,10 +67,14 @@ impl Shard {
             }
             _ => Expect::At(state.version, state.epoch),
         };
-        state.version.0 += 1;
+        let gone = laid.replaces.len() as u64;
+        state.version.0 = (state.version.0 + 1).saturating_sub(gone);
         state.head = id;
-        state.bytes += blob.len() as u64;
-        let mut snapshot = None;
+        // Facts are not history, and no reason to call one full.
+        state.bytes += laid.events as u64;
+        let since = &mut entry.unsnapped;
+        since.blobs = (since.blobs + 1).saturating_sub(gone);
+        since.bytes = (since.bytes + laid.blob.len() as u64).saturating_sub(laid.gone as u64);
         if let Some(run) = entry.run.as_mut() {
             run.placed(self.parts.index, entry.row.no, state.bytes);
             state.status = run.status();
@@ -82,27 +85,37 @@ impl Shard {
             if !run.status().is_open() {
                 state.closed = Some(now.max(run.last_event_time()));
             }
-            entry.unsnapped += 1;
-            let is_due = entry.unsnapped >= self.parts.snapshot_every
-                && is_worth_it(entry.snapped, state.bytes);
-            if is_due && run.status().is_open() {
-                let data = run.snapshot();
-                entry.snapped = (data.len() as u64, state.bytes);
-                snapshot = Some(data);
-                entry.unsnapped = 0;
-            }
         }
+        let snapshot = self.snapshot_of(entry);
         Commit {
             id,
-            prev,
+            prev: laid.prev,
+            replaces: laid.replaces,
             expect,
             row: entry.row.clone(),
-            blob,
+            blob: laid.blob,
             snapshot,
             posts: self.posts_of(entry),
             taken: std::mem::take(&mut entry.taken),
             is_joined: false,
         }
+    }
+
+    /// A snapshot, if one is due with this commit.
+    fn snapshot_of(&self, entry: &mut Entry) -> Option<Vec<u8>> {
+        let run = entry.run.as_ref()?;
+        let is_due = entry.unsnapped.blobs >= self.parts.snapshot_every;
+        if !is_due || !is_worth_it(entry.unsnapped) || !run.status().is_open() {
+            return None;
+        }
+        let data = run.snapshot();
+        entry.unsnapped = Unsnapped {
+            snapshot: data.len() as u64,
+            ..Unsnapped::default()
+        };
+        // It stands on this commit, which therefore stays.
+        entry.layers.clear();
+        Some(data)
     }
 
     /// Room for the records of a decision: most decisions are small, short-lived and alike.
@@ -195,6 +208,7 @@ impl Shard {
             self.attempts_out = self.attempts_out.saturating_sub(1);
         }
         entry.run = None;
+        entry.layers.clear();
         self.is_no_suspect(entry.row.no);
         self.enqueue(entry);
     }
@@ -202,6 +216,6 @@ impl Shard {
 
 /// Whether enough was written since the last snapshot: that of a run which remembers much, as
 /// requests it has seen or messages it cannot deal with, is not written over and over again.
-fn is_worth_it((snapshot, at): (u64, u64), bytes: u64) -> bool {
-    bytes.saturating_sub(at) >= snapshot / SNAPSHOT_SHARE
+fn is_worth_it(since: Unsnapped) -> bool {
+    since.bytes >= since.snapshot / SNAPSHOT_SHARE
 }

@@ -115,7 +115,7 @@ impl Shard {
                 points::pass("run.loaded");
                 entry.run = Some(fetched.run);
                 entry.unsnapped = fetched.unsnapped;
-                entry.snapped = fetched.snapped;
+                entry.layers = fetched.layers;
                 true
             }
             Err(error) => {

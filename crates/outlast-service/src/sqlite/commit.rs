@@ -43,6 +43,8 @@ const UPDATE_RUN_UNFENCED: &str = "UPDATE run SET status = ?1, version = ?2, epo
 
 const INSERT_BLOB: &str = "INSERT INTO hist(id, prev, data) VALUES (?1, ?2, ?3)";
 
+const REMOVE_BLOB: &str = "DELETE FROM hist WHERE id = ?1 AND prev = ?2";
+
 const PUT_SNAPSHOT: &str = "INSERT INTO snap(run, version, head, data) VALUES (?1, ?2, ?3, ?4) \
      ON CONFLICT(run) DO UPDATE \
      SET version = excluded.version, head = excluded.head, data = excluded.data";
@@ -87,6 +89,7 @@ fn write_all(conn: &Connection, group: &[Commit], index: &Batch) -> Result<(), C
 }
 
 struct Statements<'c> {
+    conn: &'c Connection,
     insert_run: CachedStatement<'c>,
     update_open_run: CachedStatement<'c>,
     update_run: CachedStatement<'c>,
@@ -102,6 +105,7 @@ impl<'c> Statements<'c> {
             UPDATE_RUN
         };
         Ok(Self {
+            conn,
             insert_run: conn.prepare_cached(INSERT_RUN)?,
             update_open_run: conn.prepare_cached(UPDATE_OPEN_RUN)?,
             update_run: conn.prepare_cached(update)?,
@@ -115,6 +119,7 @@ impl<'c> Statements<'c> {
         self.insert_blob
             .execute((int(commit.id.0), int(commit.prev.0), &commit.blob))
             .map_err(|e| number_in_use(commit.id, &e))?;
+        self.remove_replaced(commit)?;
         let Some(snapshot) = &commit.snapshot else {
             return Ok(());
         };
@@ -126,10 +131,25 @@ impl<'c> Statements<'c> {
         Ok(())
     }
 
+    /// Few commits replace others: the statement is looked up when one does.
+    fn remove_replaced(&self, commit: &Commit) -> Result<(), CommitError> {
+        for (replaced, prev) in commit.replaced() {
+            let removed = self
+                .conn
+                .prepare_cached(REMOVE_BLOB)
+                .and_then(|mut remove| remove.execute((int(replaced.0), int(prev.0))))
+                .map_err(|e| lost(&e))?;
+            if removed == 0 {
+                return Err(CommitError::Conflict { run: commit.row.no });
+            }
+        }
+        Ok(())
+    }
+
     fn write_row(&mut self, commit: &Commit, index: &Batch) -> Result<(), CommitError> {
         let conflict = CommitError::Conflict { run: commit.row.no };
         match commit.expect {
-            Expect::New if commit.prev == CommitNo(0) => {
+            Expect::New if commit.found_head() == CommitNo(0) => {
                 match self.insert(&commit.row, index.status_of(&commit.row)) {
                     Ok(_) => Ok(()),
                     Err(e) if is_constraint(&e) => Err(conflict),
@@ -138,7 +158,7 @@ impl<'c> Statements<'c> {
             }
             Expect::New => Err(conflict),
             Expect::At(version, epoch) => {
-                let found = (int(version.0), epoch.0, int(commit.prev.0));
+                let found = (int(version.0), epoch.0, int(commit.found_head().0));
                 match self.update(commit.row.no, &commit.row.state, found) {
                     Ok(0) => Err(conflict),
                     Ok(_) => Ok(()),

@@ -61,19 +61,23 @@ pub(super) fn load(conn: &Connection, run: RunNo) -> Result<Loaded, ReadError> {
     let tx = conn.unchecked_transaction().map_err(lost)?;
     let row = row_of(&tx, run).map_err(lost)?.ok_or(ReadError::Missing)?;
     let Some((version, head, data)) = snapshot_of(&tx, run).map_err(lost)? else {
-        let blobs = chain(&tx, &row, CommitNo(0), row.state.version.0)?;
+        let (blobs, numbers) = links(&tx, &row, CommitNo(0), row.state.version.0)?;
         return Ok(Loaded {
             row,
             snapshot: None,
             blobs,
+            numbers,
+            before: CommitNo(0),
         });
     };
     let count = after_snapshot(&row, version)?;
-    let blobs = chain(&tx, &row, head, count)?;
+    let (blobs, numbers) = links(&tx, &row, head, count)?;
     Ok(Loaded {
         row,
         snapshot: Some((version, data)),
         blobs,
+        numbers,
+        before: head,
     })
 }
 
@@ -243,13 +247,23 @@ pub(super) fn chain(
     until: CommitNo,
     count: u64,
 ) -> Result<Vec<Vec<u8>>, ReadError> {
+    links(conn, row, until, count).map(|(blobs, _)| blobs)
+}
+
+/// The same with their numbers.
+fn links(
+    conn: &Connection,
+    row: &RunRow,
+    until: CommitNo,
+    count: u64,
+) -> Result<(Vec<Vec<u8>>, Vec<CommitNo>), ReadError> {
     let run = row.no;
     let lost = |e: rusqlite::Error| unreadable_run(run, &e);
     let damaged = |reason: String| ReadError::Damaged { run, reason };
     let mut statement = conn
         .prepare_cached("SELECT prev, data FROM hist WHERE id = ?1")
         .map_err(lost)?;
-    let mut blobs = Vec::new();
+    let (mut blobs, mut numbers) = (Vec::new(), Vec::new());
     let mut at = row.state.head;
     for _ in 0..count {
         let link = statement
@@ -265,6 +279,7 @@ pub(super) fn chain(
             )));
         };
         blobs.push(data);
+        numbers.push(at);
         at = prev;
     }
     if at != until {
@@ -272,5 +287,6 @@ pub(super) fn chain(
         return Err(damaged(reason));
     }
     blobs.reverse();
-    Ok(blobs)
+    numbers.reverse();
+    Ok((blobs, numbers))
 }

@@ -1,8 +1,9 @@
 //! The tables, and the way from every older format to this one.
 //!
-//! Layout "chain": `hist` is append-only and keyed by the number of the commit, so that commits
-//! of many runs fill the same few pages; each blob names the one before it, and the run row
-//! names the newest. No index on a random id is written by a commit: `wf` and `rid` are written
+//! Layout "chain": `hist` is keyed by the number of the commit, so that commits of many runs fill
+//! the same few pages; each blob names the one before it, and the run row names the newest. What
+//! is written stays as it is; only the newest blobs of a run go away, with the commit that says
+//! what was left of them. No index on a random id is written by a commit: `wf` and `rid` are written
 //! behind (see the module `index`), and so is `run_open`, which holds open runs only.
 //!
 //! A step is never changed once released; the next format is one more entry of the list. A reader
@@ -64,7 +65,9 @@ const STEPS: [&str; 5] = [
     // Open runs past the watermark have a status that `run_open` leaves out, and large commits say
     // what is alike in short (version 2 of records).
     "",
-    // What tells a database from its copies (see the module `log`).
+    // What tells a database from its copies (see the module `log`); blobs may take the place of
+    // others, `version` counts those that are there, `bytes` those of events, and records say when
+    // the clock was behind.
     "
     INSERT INTO meta VALUES ('store', random());
     INSERT INTO meta VALUES ('generation', 0);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use outlast_model::post::PostNo;
 use outlast_model::record;
 use outlast_model::task::RunNo;
-use outlast_service::conformance::{blob, follow, post, run_id, start};
+use outlast_service::conformance::{blob, follow, post, replace, run_id, start};
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
 use outlast_service::store::{Commit, CommitError, ReadError, Store};
 use rusqlite::Connection;
@@ -60,15 +60,17 @@ impl Breakable {
     }
 }
 
-/// A run with a post, and the group after it, which writes to every table.
-fn story() -> (Commit, [Commit; 2]) {
+/// A run with a post, and the group after it, which writes to every table and takes from two.
+fn story() -> (Commit, [Commit; 4]) {
     let mut first = start(1, 1, "a");
     first.posts = vec![post(1)];
     let mut next = follow(&first, 2);
     next.snapshot = Some(record::frame(&2_u64));
     next.posts = vec![post(5000)];
     next.taken = vec![PostNo(1)];
-    (first, [next, start(2, 3, "b")])
+    let passing = follow(&next, 4);
+    let newer = replace(&[&passing], 5);
+    (first, [next, start(2, 3, "b"), passing, newer])
 }
 
 fn assert_failed<T: std::fmt::Debug>(outcome: &Result<T, CommitError>, place: &str) {
@@ -83,6 +85,8 @@ fn a_failure_at_any_statement_leaves_nothing_of_the_group() {
         "UPDATE ON run",
         "INSERT ON hist",
         "INSERT ON hist WHEN NEW.id = 3",
+        "DELETE ON hist",
+        "INSERT ON hist WHEN NEW.id = 4",
         "INSERT ON snap",
         "INSERT ON post",
         "DELETE ON post",

@@ -8,7 +8,7 @@ use outlast_model::record;
 use outlast_model::task::RunNo;
 use outlast_model::view::ListFilter;
 use outlast_model::{Status, Timestamp};
-use outlast_service::conformance::{finish, follow, post, run_id, start};
+use outlast_service::conformance::{finish, follow, post, replace, run_id, start};
 use outlast_service::memory::MemoryStore;
 use outlast_service::sqlite::{OpenOptions, SqliteStore};
 use outlast_service::store::{Boot, Commit, CommitError, CommitNo, Expect, ReadError, Store};
@@ -45,6 +45,9 @@ enum Kind {
     Follow,
     Finish,
     RaiseEpoch,
+    /// As many of the newest blobs as there are, this many at most.
+    Replace(usize),
+    ReplaceWrong,
     Sleep(Timestamp),
     StaleVersion,
     StaleEpoch,
@@ -73,6 +76,8 @@ fn write() -> impl Strategy<Value = Write> {
         8 => Just(Kind::Follow),
         2 => Just(Kind::Finish),
         1 => Just(Kind::RaiseEpoch),
+        3 => (1..4_usize).prop_map(Kind::Replace),
+        1 => Just(Kind::ReplaceWrong),
         1 => prop_oneof![Just(Timestamp::MAX), Just(Timestamp(0)), (0..1_u64 << 62).prop_map(Timestamp)]
             .prop_map(Kind::Sleep),
         1 => Just(Kind::StaleVersion),
@@ -130,6 +135,8 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Clone, Default)]
 struct Known {
     last: BTreeMap<u64, Commit>,
+    /// Commits of each run that later ones may replace, newest last.
+    layers: BTreeMap<u64, Vec<Commit>>,
     commits: u64,
     posts: u64,
 }
@@ -142,6 +149,7 @@ impl Known {
         let mut commit = match (self.last.get(&write.run), write.kind) {
             (None, _) | (Some(_), Kind::Start) => new(),
             (Some(last), Kind::Finish) => finish(last, id),
+            (Some(last), Kind::Replace(most)) => self.replacing(write.run, most, last, id),
             (Some(last), _) => follow(last, id),
         };
         self.exchange(&mut commit, write);
@@ -149,7 +157,29 @@ impl Known {
         commit.snapshot = write.has_snapshot.then(|| record::frame(&id));
         commit.row.first_run = write.is_heir.then(|| run_id(id));
         self.last.insert(write.run, commit.clone());
+        self.lay(write.run, &commit);
         commit
+    }
+
+    fn replacing(&self, run: u64, most: usize, last: &Commit, id: u64) -> Commit {
+        let layers = self.layers.get(&run).into_iter().flatten();
+        let newest: Vec<&Commit> = layers.rev().take(most).collect();
+        match newest.first() {
+            Some(top) if top.id == last.id => replace(&newest, id),
+            Some(_) | None => follow(last, id),
+        }
+    }
+
+    /// What stands below a snapshot, and the snapshot's own commit, stay.
+    fn lay(&mut self, run: u64, commit: &Commit) {
+        let layers = self.layers.entry(run).or_default();
+        if commit.expect == Expect::New || commit.snapshot.is_some() {
+            layers.clear();
+        }
+        layers.retain(|layer| !commit.replaces.contains(&layer.id));
+        if commit.snapshot.is_none() {
+            layers.push(commit.clone());
+        }
     }
 
     fn exchange(&mut self, commit: &mut Commit, write: Write) {
@@ -170,7 +200,8 @@ impl Known {
 fn spoil(commit: &mut Commit, kind: Kind) {
     let state = &mut commit.row.state;
     match (kind, &mut commit.expect) {
-        (Kind::Start | Kind::Follow | Kind::Finish, _) => {}
+        (Kind::Start | Kind::Follow | Kind::Finish | Kind::Replace(_), _) => {}
+        (Kind::ReplaceWrong, _) => commit.replaces = vec![commit.prev, CommitNo(1)],
         (Kind::RaiseEpoch, _) => state.epoch.0 += 1,
         (Kind::Sleep(until), _) => state.wake = Some(until),
         (Kind::StaleVersion, Expect::At(version, _)) => *version = Version(version.0 - 1),
@@ -282,7 +313,7 @@ impl Pair {
         let outcome = self.memory.commit(&group);
         assert_eq!(outcome, self.sqlite().commit(&group), "{group:?}");
         if outcome.is_err() {
-            self.known.last = before.last;
+            (self.known.last, self.known.layers) = (before.last, before.layers);
         }
         if let Err(CommitError::Failed { .. }) = outcome {
             assert!(self.memory.commit(&[]).is_err() && self.sqlite().commit(&[]).is_err());

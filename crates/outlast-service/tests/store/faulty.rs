@@ -6,7 +6,7 @@ use outlast_model::id::{EventId, Seq, Version};
 use outlast_model::post::PostNo;
 use outlast_model::record::{self, Record};
 use outlast_model::task::RunNo;
-use outlast_service::conformance::{blob, follow, post, start};
+use outlast_service::conformance::{blob, follow, post, replace, start};
 use outlast_service::faulty::{Fault, FaultyStore, Lie};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::{Commit, CommitError, ReadError, Store};
@@ -110,6 +110,23 @@ fn a_doubling_store_writes_each_outcome_twice_and_the_service_does_not_notice() 
     store
         .commit(&[follow(&next, 5)])
         .expect("goes on from what was loaded");
+}
+
+#[test]
+fn a_doubling_store_lets_facts_behind_an_outcome_be_replaced() {
+    let (disk, store) = booted();
+    store.lie(Lie::Doubles);
+    let one = start(1, 1, "a");
+    let two = fired(follow(&one, 2));
+    let three = follow(&two, 3);
+    let four = replace(&[&three], 4);
+    let five = follow(&four, 5);
+    let outcome = two.blob.clone();
+    for commit in [one, two, three, four, five] {
+        store.commit(&[commit]).expect("fits");
+    }
+    let written = [blob(1), outcome.clone(), outcome, blob(4), blob(5)];
+    assert_eq!(disk.history(RunNo(1)), Ok(written.to_vec()));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The stores, held to the port's promises, to each other, and to what files can do.
 
+mod attempts;
 mod broken;
 mod conformance;
 mod cost;
@@ -11,6 +12,7 @@ mod format;
 mod index;
 mod long_log;
 mod open;
+mod replaced;
 mod restored;
 #[cfg(unix)]
 mod taken;

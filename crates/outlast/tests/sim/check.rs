@@ -43,7 +43,7 @@ impl Simulation {
         let Ok(loaded) = self.disk.store.load(no) else {
             return Ok(());
         };
-        let is_same_version = loaded.row.state.version == audit.row.state.version;
+        let is_same_version = loaded.row.state.head == audit.row.state.head;
         let (Some(run), true) = (audit.run, audit.is_sealed && is_same_version) else {
             return Ok(());
         };

@@ -32,6 +32,8 @@ pub struct Clients {
     updates: Vec<(WorkflowId, &'static str, u64)>,
     /// Attempts whose tokens are out.
     pub outside: Vec<Running>,
+    /// Reports of attempts so far.
+    pub reports: u64,
     counter: u64,
 }
 

@@ -274,7 +274,7 @@ impl Simulation {
             return;
         }
         let chosen = running[self.rng.index(running.len())];
-        let details = encoded(&self.rng.below(1_000));
+        let details = self.next_report();
         self.trace(&format!("heartbeat {:?}", chosen.token));
         let now = self.now;
         let mail = Mail::Heartbeat(chosen.token, details);

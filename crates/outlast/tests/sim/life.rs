@@ -260,9 +260,13 @@ impl Simulation {
         }
         self.judge_order(group);
         self.judge_taken(group);
+        let going = self.disk.going(group);
         let written = self.process.store.commit(group);
         match &written {
-            Ok(()) => self.after_write(group),
+            Ok(()) => {
+                self.disk.gone(going);
+                self.after_write(group);
+            }
             Err(error) => self
                 .desk
                 .violation(format!("a good commit failed: {error}")),
@@ -270,13 +274,13 @@ impl Simulation {
         written
     }
 
-    /// Versions and epochs of a run never go back.
+    /// Heads, epochs and events of a run never go back.
     fn judge_order(&self, group: &[Commit]) {
         for commit in group {
             let before = self.disk.store.find_run(commit.row.run_id).ok().flatten();
             let Some(before) = before else { continue };
             let (old, new) = (before.state, commit.row.state);
-            if new.version <= old.version || new.epoch < old.epoch || new.events < old.events {
+            if new.head <= old.head || new.epoch < old.epoch || new.events < old.events {
                 self.desk
                     .violation(format!("{new:?} goes back behind {old:?}"));
             }
@@ -286,6 +290,9 @@ impl Simulation {
     fn after_write(&mut self, group: &[Commit]) {
         if group.iter().any(|commit| commit.snapshot.is_some()) {
             self.desk.hit("commit.snapshot");
+        }
+        if group.iter().any(|commit| !commit.replaces.is_empty()) {
+            self.desk.hit("commit.replaces");
         }
         if group.iter().any(has_several_tasks) {
             self.desk.hit("commit.gathered");
@@ -540,6 +547,7 @@ impl Simulation {
             posts: Vec::new(),
             taken: Vec::new(),
             is_joined: false,
+            replaces: Vec::new(),
         };
         match self.disk.store.commit(&[zombie]) {
             Err(CommitError::Conflict { .. }) => self.desk.hit("commit.zombie-refused"),

@@ -33,6 +33,7 @@ pub const ALL: &[&str] = &[
     "commit.gathered",
     "commit.group",
     "commit.in-flight-two",
+    "commit.replaces",
     "commit.snapshot",
     "commit.zombie-refused",
     "crash.after-commit",

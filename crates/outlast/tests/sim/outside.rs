@@ -54,8 +54,14 @@ impl Simulation {
         let Some(chosen) = self.some_outside() else {
             return;
         };
-        let details = encoded(&self.rng.below(1_000));
+        let details = self.next_report();
         self.say_outside(&chosen, Word::Report(details));
+    }
+
+    /// What a report says: more than all before it.
+    pub fn next_report(&mut self) -> Payload {
+        self.clients.reports += 1;
+        encoded(&(self.clients.reports * 1_000 + self.rng.below(1_000)))
     }
 
     /// Everybody answers: no run waits for ever.
@@ -125,9 +131,11 @@ impl Ledger {
         match word {
             Word::Report(details) => {
                 self.markers.hit("outside.reported");
+                let said = details.decode::<u64>().ok();
+                // The newest says it for all before it.
                 has(&|record| {
                     matches!(fact(record), Some(Fact::Heartbeat { seq, details: kept, .. })
-                        if (*seq, kept) == (of.seq, details))
+                        if *seq == of.seq && kept.decode().ok() >= said)
                 })
             }
             Word::Answer(result) => {
