@@ -64,11 +64,15 @@ pub enum Bug {
     AnswerUnsynced = 27,
     /// The log is begun anew before the database it was copied into is synced.
     CheckpointUnsynced = 28,
+    /// Outcomes in a commit that was not written are forgotten with it.
+    OutcomeRolledBack = 31,
+    /// Attempts that run while a commit is not written count as lost.
+    AttemptRolledBack = 32,
 }
 
 impl Bug {
     /// Those that the simulator hunts.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::AnswerBeforeCommit,
         Self::LostTimer,
         Self::StaleEpochAccepted,
@@ -89,6 +93,8 @@ impl Bug {
         Self::DueFromShownTime,
         Self::EventReplaced,
         Self::OlderFailureKept,
+        Self::OutcomeRolledBack,
+        Self::AttemptRolledBack,
     ];
 
     /// Those that only a disk shows: images of power cuts must find each of them.

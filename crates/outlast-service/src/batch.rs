@@ -1,12 +1,13 @@
-//! Decisions on their way to the disk, with everything that leaves once they are there.
+//! Commits on their way to the disk, with everything that leaves once they are there.
 
 use std::collections::BTreeMap;
 
 use outlast_engine::Effect;
-use outlast_model::Refusal;
+use outlast_model::WorkflowId;
 use outlast_model::post::{Post, PostNo};
-use outlast_model::task::{RunNo, SlotKind};
+use outlast_model::task::RunNo;
 
+use crate::entry::Letter;
 use crate::mail::Ack;
 use crate::outlet::Outlet;
 use crate::store::{Commit, CommitNo};
@@ -27,6 +28,9 @@ pub struct Batch {
     pub posts: Vec<(RunNo, PostNo, Box<Post>)>,
     /// Posts that nobody will take.
     pub forgotten: Vec<PostNo>,
+    /// Why it was decided, as far as that comes only once: applied again if it is not written. A
+    /// post that no run took is that of run 0.
+    pub(crate) causes: Vec<(RunNo, Letter)>,
 }
 
 impl Batch {
@@ -36,6 +40,7 @@ impl Batch {
             commits: Vec::with_capacity(other.commits.len()),
             effects: Vec::with_capacity(other.effects.len()),
             acks: Vec::with_capacity(other.acks.len()),
+            causes: Vec::with_capacity(other.causes.len()),
             ..Self::default()
         }
     }
@@ -75,52 +80,86 @@ impl Batch {
         }
     }
 
-    /// Nothing of it will happen, but that attempts are told to stop: after a commit that failed
-    /// no outcome of this life counts, and the next life may not know that they run.
-    pub fn refuse(self, outlet: &dyn Outlet, refusal: &Refusal) {
-        for (_, effect) in self.effects {
-            match effect {
-                Effect::StartActivity(order) => {
-                    outlet.return_slot(&order.activity.queue, SlotKind::Activity);
-                }
-                Effect::StartStep(task) => outlet.return_slot(&task.queue, SlotKind::Step),
-                stop @ Effect::Stop(..) => outlet.release(vec![stop]),
-                Effect::Closed(_) | Effect::Update(..) => {}
-            }
-        }
-        for (_, ack) in self.acks {
-            ack.refuse(refusal.clone());
+    /// Takes everything out that belongs to these runs. What belongs to none goes with them: it
+    /// may have been judged by them.
+    pub(crate) fn part(&mut self, is_theirs: impl Fn(RunNo) -> bool) -> Batch {
+        let is_theirs = |run: RunNo| run == RunNo(0) || is_theirs(run);
+        let of_commit = |commit: &mut Commit| is_theirs(commit.row.no);
+        Batch {
+            generation: self.generation,
+            commits: self.commits.extract_if(.., of_commit).collect(),
+            effects: extract(&mut self.effects, |(run, _)| is_theirs(*run)),
+            acks: extract(&mut self.acks, |(run, _)| is_theirs(*run)),
+            posts: extract(&mut self.posts, |(run, ..)| is_theirs(*run)),
+            forgotten: std::mem::take(&mut self.forgotten),
+            causes: extract(&mut self.causes, |(run, _)| is_theirs(*run)),
         }
     }
 
-    /// One batch a run, for a group that failed for one run's own reason. A run and the one that
-    /// continues it stay together.
-    pub fn split(self) -> Vec<Batch> {
-        let mut parts: BTreeMap<RunNo, Batch> = BTreeMap::new();
-        let mut kept_with: BTreeMap<RunNo, RunNo> = BTreeMap::new();
-        let mut last = RunNo::default();
+    /// One batch a workflow id, for a group that was not written as a whole: runs of an id follow
+    /// each other, a start relies on the end before it. And what belongs to none of its commits.
+    pub fn pieces(self) -> (Vec<Batch>, Batch) {
+        let mut ids: BTreeMap<WorkflowId, usize> = BTreeMap::new();
+        let mut runs: BTreeMap<RunNo, usize> = BTreeMap::new();
+        let mut pieces: Vec<Batch> = Vec::new();
+        let rest = Batch {
+            forgotten: self.forgotten,
+            ..Batch::default()
+        };
         for commit in self.commits {
-            let no = commit.row.no;
-            let part = if commit.is_joined { last } else { no };
-            last = *kept_with.entry(no).or_insert(part);
-            parts.entry(last).or_default().commits.push(commit);
+            let place = *ids
+                .entry(commit.row.workflow_id.clone())
+                .or_insert(pieces.len());
+            if place == pieces.len() {
+                pieces.push(Batch::default());
+            }
+            runs.insert(commit.row.no, place);
+            pieces[place].commits.push(commit);
         }
-        let part_of = |run: RunNo| kept_with.get(&run).copied().unwrap_or(run);
-        for (run, effect) in self.effects {
-            let part = parts.entry(part_of(run)).or_default();
-            part.effects.push((run, effect));
+        // What belongs to no commit comes behind all of them.
+        let others = pieces.len();
+        pieces.push(rest);
+        let place_of = |run: &RunNo| runs.get(run).copied().unwrap_or(others);
+        for item in self.effects {
+            pieces[place_of(&item.0)].effects.push(item);
         }
-        for (run, ack) in self.acks {
-            parts.entry(part_of(run)).or_default().acks.push((run, ack));
+        for item in self.acks {
+            pieces[place_of(&item.0)].acks.push(item);
         }
-        for (run, no, post) in self.posts {
-            let part = parts.entry(part_of(run)).or_default();
-            part.posts.push((run, no, post));
+        for item in self.posts {
+            pieces[place_of(&item.0)].posts.push(item);
         }
-        let mut parts: Vec<Batch> = parts.into_values().collect();
-        if let Some(first) = parts.first_mut() {
-            first.forgotten = self.forgotten;
+        for item in self.causes {
+            pieces[place_of(&item.0)].causes.push(item);
         }
-        parts
+        for piece in &mut pieces {
+            piece.generation = self.generation;
+        }
+        let rest = pieces.pop().unwrap_or_default();
+        (pieces, rest)
     }
+
+    /// Takes in what comes after it.
+    pub(crate) fn absorb(&mut self, mut other: Batch) {
+        self.generation = other.generation;
+        self.commits.append(&mut other.commits);
+        self.effects.append(&mut other.effects);
+        self.acks.append(&mut other.acks);
+        self.posts.append(&mut other.posts);
+        self.forgotten.append(&mut other.forgotten);
+        self.causes.append(&mut other.causes);
+    }
+}
+
+/// About how much its commits need on the disk.
+pub(crate) fn weight(commits: &[Commit]) -> usize {
+    let of_commit = |commit: &Commit| {
+        let posts: usize = commit.posts.iter().map(|(_, post)| post.len()).sum();
+        commit.blob.len() + commit.snapshot.as_ref().map_or(0, Vec::len) + posts
+    };
+    commits.iter().map(of_commit).sum()
+}
+
+fn extract<T>(all: &mut Vec<T>, is_theirs: impl Fn(&T) -> bool) -> Vec<T> {
+    all.extract_if(.., |item| is_theirs(item)).collect()
 }

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use outlast_model::{Timestamp, limits};
 
+/// How long a virtual clock waits for the disk before it looks again.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// What a shard with nothing to do knows about itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Lull {
@@ -18,6 +21,8 @@ pub struct Lull {
     pub attempts_out: usize,
     /// Callers who wait for the end of a run.
     pub waiters: usize,
+    /// Something is being written, and may have consequences.
+    pub is_writing: bool,
 }
 
 /// How long a shard with nothing to do sleeps.
@@ -29,6 +34,17 @@ pub enum Sleep {
     AtMost(Duration),
     /// Not at all: time has moved.
     No,
+}
+
+impl Sleep {
+    /// The same, at most so long.
+    pub(crate) fn at_most(self, limit: Duration) -> Self {
+        match self {
+            Self::UntilMail => Self::AtMost(limit),
+            Self::AtMost(length) => Self::AtMost(length.min(limit)),
+            Self::No => Self::No,
+        }
+    }
 }
 
 /// A source of time.
@@ -109,6 +125,8 @@ impl Clock for VirtualClock {
         let mut now = self.lock();
         match lull.due {
             Some(due) if due <= *now => Sleep::No,
+            // Nobody may ring when it is written: time must not pass before that is known.
+            _ if lull.is_writing => Sleep::AtMost(LOOK),
             Some(due) if lull.attempts_out == 0 && lull.waiters > 0 => {
                 *now = due;
                 Sleep::No

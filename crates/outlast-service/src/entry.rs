@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use outlast_engine::{Decision, Input, Run};
+use outlast_engine::{Decision, Effect, Input, Run};
 use outlast_model::post::PostNo;
 use outlast_model::start::{UpdateReply, UpdateStage};
-use outlast_model::task::{Query, StopReason};
+use outlast_model::task::{AttemptToken, Query, StopReason};
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{Payload, Record, Refusal, Timestamp, UpdateId};
 
@@ -29,6 +29,8 @@ pub(crate) struct Entry {
     pub(crate) mail_bytes: usize,
     /// Answers that wait for that commit.
     pub(crate) acks: Vec<Ack>,
+    /// Stimuli in it that come only once: applied again if it is not written.
+    pub(crate) causes: Vec<Letter>,
     /// What others said to it, applied and not yet sealed into a commit.
     pub(crate) taken: Vec<PostNo>,
     /// Callers who wait for an update to come so far.
@@ -84,8 +86,29 @@ pub(crate) struct Entry {
     pub(crate) held_until: Option<CommitNo>,
     /// Its code was given up as stuck in this turn; it is let go when the thread comes back.
     pub(crate) stuck_turn: Option<u64>,
+    /// Whether it was thrown back to what is on disk.
+    pub(crate) past: Past,
     /// It cannot be read; it is left alone and says so.
     pub(crate) damage: Option<String>,
+}
+
+/// Whether what a process knows of a run fits its record.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Past {
+    /// It does.
+    #[default]
+    Straight,
+    /// It was thrown back to what is on disk: compared when it is loaded.
+    ThrownBack {
+        /// What callers hear whose updates the disk does not know.
+        refusal: Refusal,
+        /// Its attempts that are out.
+        out: Vec<AttemptToken>,
+        /// Attempts that were to be told to stop when this commit is on disk.
+        stops: Vec<(CommitNo, Effect)>,
+    },
+    /// It was compared. Attempts may be out that the record will ask for once more.
+    Compared,
 }
 
 impl std::fmt::Debug for Entry {
@@ -101,6 +124,8 @@ impl std::fmt::Debug for Entry {
 pub(crate) struct Letter {
     pub(crate) input: Input,
     pub(crate) from: Sender,
+    /// When it was applied before, in a commit that was not written.
+    pub(crate) before: Option<Timestamp>,
 }
 
 /// Who hears what became of a letter.
@@ -132,9 +157,15 @@ pub(crate) struct Question {
 impl Letter {
     /// From this process itself.
     pub(crate) fn own(input: Input) -> Self {
+        Self::new(input, Sender::Nobody)
+    }
+
+    /// One that was not applied before.
+    pub(crate) fn new(input: Input, from: Sender) -> Self {
         Self {
             input,
-            from: Sender::Nobody,
+            from,
+            before: None,
         }
     }
 }
@@ -223,6 +254,7 @@ impl Entry {
             open_since: None,
             mail_bytes: 0,
             acks: Vec::new(),
+            causes: Vec::new(),
             taken: Vec::new(),
             updates: BTreeMap::new(),
             queries: Vec::new(),
@@ -250,6 +282,7 @@ impl Entry {
             is_held: false,
             held_until: None,
             stuck_turn: None,
+            past: Past::Straight,
             damage: None,
         }
     }
@@ -257,6 +290,19 @@ impl Entry {
     pub(crate) fn is(&self, run: &RunRef) -> bool {
         run.run_id
             .is_none_or(|id| id == self.row.run_id || Some(id) == self.row.first_run)
+    }
+
+    /// A stimulus was applied that comes only once.
+    pub(crate) fn keep(&mut self, once: Option<Input>, from: Sender, at: Timestamp) {
+        if let Some(input) = once {
+            let before = Some(at);
+            let cause = Letter {
+                input,
+                from,
+                before,
+            };
+            self.causes.push(cause);
+        }
     }
 
     /// Whether its state may leave memory: everything in it is on disk or on its way.
@@ -267,6 +313,7 @@ impl Entry {
             && self.lazy.is_empty()
             && self.waiting_attempts == 0
             && self.acks.is_empty()
+            && self.causes.is_empty()
             && self.taken.is_empty()
             && self.updates.is_empty()
             && self.queries.is_empty()

@@ -19,6 +19,7 @@ mod layers;
 pub mod mail;
 pub mod memory;
 pub mod meter;
+mod out;
 pub mod outlet;
 pub mod points;
 mod read;

@@ -10,7 +10,7 @@ use outlast_model::post::{Post, PostNo};
 use outlast_model::start::{StartReply, StartRequest, UpdateReply, UpdateStage};
 use outlast_model::task::{AttemptOutcome, AttemptToken, Query, StopReason};
 use outlast_model::view::{Description, RunOutcome, RunRef};
-use outlast_model::{Payload, RunId};
+use outlast_model::{Payload, RunId, UpdateId};
 
 /// Where an answer goes. Called once, from whichever thread made it durable.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, Refusal>) + Send>;
@@ -191,6 +191,17 @@ pub enum Ack {
     Closed(Reply<RunOutcome>, RunOutcome),
     /// To an update, or why there is none.
     Update(Reply<UpdateReply>, Result<UpdateReply, Refusal>),
+    /// To whoever waits for an update to come so far.
+    Updated {
+        /// Which.
+        id: UpdateId,
+        /// How far.
+        stage: UpdateStage,
+        /// Who.
+        reply: Reply<UpdateReply>,
+        /// The answer, or why there is none.
+        answer: Result<UpdateReply, Refusal>,
+    },
     /// To a query, or why there is none.
     Query(Reply<Payload>, Result<Payload, Refusal>),
 }
@@ -204,6 +215,7 @@ impl Ack {
             Self::Report(reply, answer) => reply(answer),
             Self::Closed(reply, outcome) => reply(Ok(outcome)),
             Self::Update(reply, answer) => reply(answer),
+            Self::Updated { reply, answer, .. } => reply(answer),
             Self::Query(reply, answer) => reply(answer),
         }
     }
@@ -216,6 +228,7 @@ impl Ack {
             Self::Report(reply, _) => reply(Err(refusal)),
             Self::Closed(reply, _) => reply(Err(refusal)),
             Self::Update(reply, _) => reply(Err(refusal)),
+            Self::Updated { reply, .. } => reply(Err(refusal)),
             Self::Query(reply, _) => reply(Err(refusal)),
         }
     }
@@ -229,6 +242,7 @@ impl std::fmt::Debug for Ack {
             Self::Report(..) => "Report",
             Self::Closed(..) => "Closed",
             Self::Update(..) => "Update",
+            Self::Updated { .. } => "Updated",
             Self::Query(..) => "Query",
         })
     }

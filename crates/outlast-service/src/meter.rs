@@ -1,8 +1,8 @@
 //! What a shard counts while it decides, and what the service counts while it commits: relaxed
 //! atomics, read by whoever draws a curve.
 //!
-//! Counted is what was decided; a commit that fails takes its decisions back, and they are counted
-//! again when they are made again. Labels are bounded: workflow types are those that are
+//! Runs are counted when their commit is on disk, attempts when they may begin: a commit that is not
+//! written counts for nothing. Labels are bounded: workflow types are those that are
 //! registered here, all others are one.
 
 use std::collections::BTreeMap;

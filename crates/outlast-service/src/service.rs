@@ -6,6 +6,9 @@
 
 mod commit;
 mod frontend;
+mod part;
+mod reopen;
+mod room;
 mod trouble;
 
 use std::sync::atomic::Ordering;
@@ -18,7 +21,7 @@ use outlast_model::post::{Post, PostNo};
 use outlast_model::task::{AttemptOutcome, AttemptToken, TaskAnswer, TaskToken};
 use outlast_model::{Failure, Payload, limits, record};
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::courtesy::{self, Courtesy, Goes, Scene};
 use crate::inbox::{Heard, Inbox};
 use crate::mail::Mail;
@@ -30,6 +33,7 @@ use crate::store::{ReadError, RunRow, Store};
 use crate::sync::{AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard};
 use crate::vigil::Expects;
 use crate::writer::Queue;
+use room::Room;
 
 /// Hand a batch over when it has so many commits, even if there is more to do.
 const HAND_OVER: usize = 128;
@@ -78,7 +82,6 @@ struct Cell {
     meter: Arc<ShardMeter>,
     /// Somebody waits for a commit to become durable: ring when one is.
     wants_notice: AtomicBool,
-    generation: AtomicU64,
 }
 
 /// A shard and which thread drives it.
@@ -87,6 +90,7 @@ struct Seat {
     driver: u64,
     mail: Vec<Mail>,
     courtesy: Courtesy,
+    room: Room,
 }
 
 /// Shards, writer and store.
@@ -193,6 +197,7 @@ impl Service {
             let was_settled = self.is_stopping.load(Ordering::Acquire) && self.queue.is_settled();
             let now = self.clock.now();
             let heard = seat.take_mail(&cell.inbox, now, &*self.store);
+            seat.try_again(&cell.durable);
             // After the mail: a bell that was heard with it rings for what was said before it.
             let is_stopping = self.is_stopping.load(Ordering::Acquire);
             if seat.shard.batched() >= HAND_OVER
@@ -229,13 +234,15 @@ impl Service {
                 continue;
             }
             let has_freed = seat.shard.has_freed_slots();
-            let lull = seat.shard.lull();
+            let mut lull = seat.shard.lull();
+            lull.is_writing = !self.queue.is_settled();
             let is_waiting = seat.shard.is_waiting_for_disk();
-            let is_idle = !is_waiting && !seat.shard.is_pausing();
+            let is_idle = !is_waiting && !seat.shard.is_short();
+            let again = seat.room.again(clock::instant);
             drop(seat);
             self.offer_slots(has_freed);
             if is_idle {
-                self.shard_is_idle(shard);
+                self.shard_is_idle();
             }
             if is_waiting && !cell.wants_notice.swap(true, Ordering::AcqRel) {
                 // Look once more: what we wait for may have happened before we said so.
@@ -245,7 +252,9 @@ impl Service {
                 0 => Expects::Calls,
                 _ => Expects::Outcomes,
             };
-            cell.inbox.sleep(self.clock.lull(lull), heard, expects);
+            let sleep = self.clock.lull(lull);
+            let sleep = self.in_trouble(sleep, again);
+            cell.inbox.sleep(sleep, heard, expects);
         }
     }
 
@@ -462,12 +471,12 @@ impl Cell {
                 driver: 0,
                 mail: Vec::new(),
                 courtesy: Courtesy::default(),
+                room: Room::default(),
             }),
             inbox: Inbox::default(),
             durable,
             meter,
             wants_notice: AtomicBool::new(false),
-            generation: AtomicU64::new(0),
         }
     }
 
@@ -491,6 +500,18 @@ impl Seat {
         }
         self.mail = mail;
         heard
+    }
+
+    /// Runs that were thrown back for want of room try again when there may be some.
+    fn try_again(&mut self, durable: &AtomicU64) {
+        if self.room.is_ample() {
+            return;
+        }
+        let durable = durable.load(Ordering::Acquire);
+        let is_short = self.shard.is_short();
+        if let Some(count) = self.room.look(clock::instant(), durable, is_short) {
+            self.shard.resume(count);
+        }
     }
 
     /// Whether mail goes before what was decided.

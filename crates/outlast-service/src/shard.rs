@@ -6,9 +6,11 @@
 //! sealed (`seal`) into a commit of the current batch. Nothing leaves before the batch is durable.
 //!
 //! In memory it is ahead of the disk: the next slice of a run may run on state that is still
-//! being written. A commit that fails throws the whole shard back to what is on disk.
+//! being written. A commit that is not written throws its runs back to what is on disk
+//! (`rollback`); a store that failed, all of them (`restart`).
 
 mod attempt;
+mod compare;
 mod damaged;
 mod gather;
 mod intake;
@@ -17,6 +19,8 @@ mod missing;
 mod post;
 mod query;
 mod recover;
+mod restart;
+mod rollback;
 mod seal;
 mod slice;
 mod slot;
@@ -25,6 +29,7 @@ mod update;
 mod visit;
 mod wait;
 
+pub use rollback::Unread;
 pub use slice::Driver;
 pub(crate) use update::known as known_update;
 
@@ -43,6 +48,7 @@ use crate::batch::Batch;
 use crate::clock::Lull;
 use crate::entry::{Arming, Entry};
 use crate::meter::ShardMeter;
+use crate::out::Out;
 use crate::outlet::{Capabilities, Outlet};
 use crate::store::{Attention, Boot, CommitNo, RunRow, Store};
 use crate::sync::AtomicU64;
@@ -72,6 +78,13 @@ impl Numbers {
     /// Whether somebody, in any shard, waits for the slot of a slice.
     pub(crate) fn is_starving(&self) -> bool {
         self.starved.load(Ordering::SeqCst) > 0
+    }
+
+    /// Counting on from the highest numbers in use, if those are higher.
+    fn raise(&self, boot: &Boot) {
+        self.run.fetch_max(boot.last_run.0, Ordering::Relaxed);
+        self.commit.fetch_max(boot.last_commit.0, Ordering::Relaxed);
+        self.post.fetch_max(boot.last_post.0, Ordering::Relaxed);
     }
 
     fn next_post(&self) -> PostNo {
@@ -183,10 +196,13 @@ pub struct Shard {
     suspects: VecDeque<RunNo>,
     suspect: Option<RunNo>,
     turn: u64,
-    attempts_out: usize,
+    /// Attempts that were handed out and have not come back.
+    out: Out,
     waiters: usize,
-    /// The disk was full: nothing is tried before then.
-    pause_until: Option<Timestamp>,
+    /// Runs that were thrown back for want of room, and try again when there may be some.
+    short: VecDeque<RunNo>,
+    /// The store cannot be used: nothing is decided.
+    away: Option<Box<restart::Away>>,
     /// Counts how often it started over: batches of an earlier life are void.
     generation: u64,
     meter: Arc<ShardMeter>,
@@ -224,9 +240,10 @@ impl Shard {
             suspects: VecDeque::new(),
             suspect: None,
             turn: 0,
-            attempts_out: 0,
+            out: Out::default(),
             waiters: 0,
-            pause_until: None,
+            short: VecDeque::new(),
+            away: None,
             generation: 0,
             meter,
             is_draining: false,
@@ -264,12 +281,14 @@ impl Shard {
     /// From here on it keeps what comes in and hands nothing out: the process goes down.
     pub fn drain(&mut self) {
         self.is_draining = true;
+        // What was thrown back has this one chance more.
+        self.resume(usize::MAX);
     }
 
     /// The next thing for an engine thread to do, if there is any.
     pub fn next(&mut self, now: Timestamp, store: &dyn Store) -> Option<Turn> {
-        if self.is_paused(now) {
-            return None;
+        if self.away.is_some() {
+            return self.evictions.pop_front().map(Turn::Evict);
         }
         self.settle();
         self.say_early(now, store);
@@ -338,22 +357,26 @@ impl Shard {
 
     /// Attempts that were handed out and have not come back.
     pub fn attempts_out(&self) -> usize {
-        self.attempts_out
+        self.out.len()
     }
 
     /// What the clock needs to know when there is nothing to do.
     pub fn lull(&self) -> Lull {
         let wake = self.wakes.first().map(|(time, _)| *time);
         let post = self.postponed.front().map(|(time, ..)| *time);
+        let post = post.filter(|time| *time != rollback::HELD);
         let dues = [wake, post, self.slots_again].into_iter().flatten();
-        let due = self.pause_until.or(dues.min());
+        let due = dues.min();
         // Attempts that are not handed out any more need time too: while it drains nobody waits for
         // what comes after them.
         let waiters = if self.is_draining { 0 } else { self.waiters };
+        // What waits for room or for the store goes on by itself: time does not pass for that.
+        let is_held = self.is_short() || self.away.is_some();
         Lull {
             due,
-            attempts_out: self.attempts_out,
+            attempts_out: self.out.len() + usize::from(is_held),
             waiters,
+            is_writing: false,
         }
     }
 
@@ -430,22 +453,6 @@ impl Shard {
             entry.layers.clear();
         } else {
             self.leaving.push_back((head, no));
-        }
-    }
-
-    /// Whether it waits before it tries the store again.
-    pub fn is_pausing(&self) -> bool {
-        self.pause_until.is_some()
-    }
-
-    fn is_paused(&mut self, now: Timestamp) -> bool {
-        match self.pause_until {
-            Some(until) if now < until => true,
-            Some(_) => {
-                self.pause_until = None;
-                false
-            }
-            None => false,
         }
     }
 

@@ -58,6 +58,17 @@ impl<T> Waiting<T> {
         ranks.entry(priority).or_default().push_back(item);
     }
 
+    /// Only these go on waiting.
+    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
+        self.lines.retain(|_, ranks| {
+            ranks.retain(|_, rank| {
+                rank.retain(&mut stays);
+                !rank.is_empty()
+            });
+            !ranks.is_empty()
+        });
+    }
+
     /// Who is next leaves the line.
     pub(crate) fn pop(&mut self, line: &Line) -> Option<T> {
         let ranks = self.lines.get_mut(line)?;
@@ -91,6 +102,20 @@ mod tests {
         let order: Vec<&str> = std::iter::from_fn(|| waiting.pop(&line("q"))).collect();
         assert_eq!(order, ["c", "e", "a", "d", "b"]);
         assert!(waiting.is_empty());
+    }
+
+    #[test]
+    fn whoever_leaves_the_line_leaves_no_empty_place() {
+        let mut waiting = Waiting::default();
+        for (queue, item) in [("q", 1), ("q", 2), ("r", 1)] {
+            waiting.push(line(queue), Priority::default(), item);
+        }
+        waiting.retain(|item| *item == 2);
+        assert_eq!(waiting.lines(), [line("q")]);
+        assert_eq!(
+            (waiting.pop(&line("q")), waiting.is_empty()),
+            (Some(2), true)
+        );
     }
 
     #[test]

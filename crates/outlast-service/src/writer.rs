@@ -35,6 +35,18 @@ struct State {
     parcels: VecDeque<Parcel>,
     is_asleep: bool,
     is_stopped: bool,
+    is_broken: bool,
+}
+
+/// What the writer does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Write what waits.
+    Write,
+    /// Open the store again.
+    Reopen,
+    /// There is nothing left to do.
+    Leave,
 }
 
 /// A batch of at most so many commits may be committed by its engine thread.
@@ -67,15 +79,17 @@ impl Queue {
         }
     }
 
-    /// Everything that waits; blocks while there is nothing. `None`: the writer is done.
-    pub(crate) fn take(&self) -> Option<VecDeque<Parcel>> {
+    /// What the writer does next; blocks while there is nothing. What waits is not taken yet:
+    /// whoever has the right to commit must see all of it.
+    pub(crate) fn next(&self) -> Job {
         let mut state = self.lock();
         loop {
-            if !state.parcels.is_empty() {
-                return Some(std::mem::take(&mut state.parcels));
-            }
-            if state.is_stopped {
-                return None;
+            match state.is_broken {
+                true if state.is_stopped => return Job::Leave,
+                true => return Job::Reopen,
+                false if !state.parcels.is_empty() => return Job::Write,
+                false if state.is_stopped => return Job::Leave,
+                false => {}
             }
             state.is_asleep = true;
             state = self
@@ -86,11 +100,33 @@ impl Queue {
         }
     }
 
-    /// Everything that waits, without blocking: it will not be written.
-    pub(crate) fn drain(&self) -> VecDeque<Parcel> {
-        let parcels = std::mem::take(&mut self.lock().parcels);
-        self.done(parcels.len());
-        parcels
+    /// Everything that waits. Only with the right to commit.
+    pub(crate) fn take(&self) -> VecDeque<Parcel> {
+        std::mem::take(&mut self.lock().parcels)
+    }
+
+    /// What waits of one shard, which will not be written as it is. Only with the right to commit,
+    /// and while the shard hands nothing over.
+    pub(crate) fn recall(&self, shard: usize) -> Vec<Batch> {
+        let mut state = self.lock();
+        let (theirs, others): (Vec<Parcel>, Vec<Parcel>) = std::mem::take(&mut state.parcels)
+            .into_iter()
+            .partition(|parcel| parcel.shard == shard);
+        state.parcels = others.into();
+        drop(state);
+        self.done(theirs.len());
+        theirs.into_iter().map(|parcel| parcel.batch).collect()
+    }
+
+    /// The store failed: the writer opens it again.
+    pub(crate) fn break_off(&self) {
+        self.lock().is_broken = true;
+        self.bell.notify_all();
+    }
+
+    /// The store is open again.
+    pub(crate) fn go_on(&self) {
+        self.lock().is_broken = false;
     }
 
     /// So many batches are settled.

@@ -197,6 +197,13 @@ impl<L: 'static> TestEnv<L> {
         TestClock(self.clock.clone())
     }
 
+    /// So much time has passed before the application starts.
+    #[doc(hidden)]
+    pub fn later(self, by: Duration) -> Self {
+        self.clock.advance(by);
+        self
+    }
+
     /// Replays a history with today's code and the interceptors of this environment.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ mod found;
 mod found_between;
 #[path = "sim/found_read.rs"]
 mod found_read;
+#[path = "sim/found_room.rs"]
+mod found_room;
 mod sim;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -130,19 +130,18 @@ fn what_no_worker_took_in_time_is_late_to_start() {
         scheduled.options.schedule_to_close = whole.map(Duration::from_micros);
         scheduled.options.schedule_to_start = to_start.map(Duration::from_micros);
         late.scheduled = Shared::new(scheduled);
-        match late.decide(Input::Clock, Timestamp(now)) {
-            Verdict::Close(outcome, None) => match outcome.ending {
-                Ending::TimedOut(failure, RetryState::Timeout) => match &failure.kind {
-                    outlast_model::FailureKind::Timeout { kind, .. } => Some(*kind),
-                    other => panic!("{other:?}"),
-                },
-                other => panic!("{other:?}"),
-            },
-            verdict => {
-                assert_eq!(verdict, Verdict::Ready);
-                None
-            }
-        }
+        let verdict = late.decide(Input::Clock, Timestamp(now));
+        let Verdict::Close(outcome, None) = verdict else {
+            assert_eq!(verdict, Verdict::Ready);
+            return None;
+        };
+        let Ending::TimedOut(failure, RetryState::Timeout) = outcome.ending else {
+            panic!("{outcome:?}");
+        };
+        let outlast_model::FailureKind::Timeout { kind, .. } = failure.kind else {
+            panic!("{failure:?}");
+        };
+        Some(kind)
     };
     let first = (1, 0);
     // As it is filled in if only the whole is named: both pass together.

@@ -128,7 +128,7 @@ mod tests {
         else {
             panic!("it is new");
         };
-        assert_eq!(noted_now, [text.clone()]);
+        assert_eq!(noted_now, std::slice::from_ref(&text));
         let known = Known {
             notes: &noted_now,
             ..known

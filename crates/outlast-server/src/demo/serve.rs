@@ -6,6 +6,7 @@ use std::time::Duration;
 use outlast::{
     App, CallError, Config, ListFilter, Severity, ShutdownSignal, Status, Summary, WorkerEvent,
 };
+use outlast_model::Refusal;
 use tokio::task::JoinSet;
 
 use super::order::{Order, charge, order, put_back, refund, reserve, ship};
@@ -21,6 +22,8 @@ use crate::stop::Stop;
 const IN_FLIGHT: usize = 100;
 /// Without `--runs` orders come at a pace that an eye can follow.
 const PAUSE: Duration = Duration::from_millis(50);
+/// When an order that the store does not take is placed again.
+const AGAIN: Duration = Duration::from_millis(250);
 /// How often the progress is told.
 const TELL: Duration = Duration::from_millis(100);
 
@@ -175,8 +178,38 @@ fn place(app: &App, number: u64, orders: &mut Orders) {
         item,
         cents: 500 + lot % 9_500,
     };
-    let run = app.run(order, &wanted).id(format!("order-{number}"));
-    orders.spawn(async move { ended(run.await) });
+    orders.spawn(place_one(app.clone(), wanted));
+}
+
+/// One order, to its end. A store that takes nothing now is asked again: the shop stays open.
+async fn place_one(app: App, wanted: Order) -> Result<Ended, CallError> {
+    let id = format!("order-{}", wanted.number);
+    loop {
+        let mut outcome = app.run(order, &wanted).id(&id).await;
+        if let Err(CallError::Refused(Refusal::Indeterminate { .. })) = outcome {
+            // It may be there.
+            outcome = app.get(order, id.as_str()).result().await;
+        }
+        let Err(CallError::Refused(refusal)) = &outcome else {
+            return ended(outcome);
+        };
+        if !is_passing(refusal) {
+            return ended(outcome);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Whether the same order may be taken later: there is no room, the store cannot be used, or what
+/// was unknown turned out not to be there.
+fn is_passing(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::StoreFull
+            | Refusal::Unavailable { .. }
+            | Refusal::Indeterminate { .. }
+            | Refusal::NotFound { .. }
+    )
 }
 
 /// An order that failed is a result; a refusal is trouble.
@@ -185,5 +218,35 @@ fn ended<T>(outcome: Result<T, CallError>) -> Result<Ended, CallError> {
         Ok(_) => Ok(Ended::Completed),
         Err(refused @ CallError::Refused(_)) => Err(refused),
         Err(_) => Ok(Ended::Failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use outlast::testing::TestEnv;
+    use outlast_service::faulty::{Fault, FaultyStore};
+    use outlast_service::memory::MemoryStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_order_that_there_is_no_room_for_is_placed_again() {
+        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        store.fail_at(1, Fault::Full);
+        let env = TestEnv::on(store.clone()).state(Shop::new(0));
+        let env = env.activity(reserve).activity(put_back).activity(charge);
+        let env = env.activity(refund).activity(ship).workflow(order);
+        let app = env.real_time().report(|_| ()).start().await;
+        let wanted = Order {
+            number: 1,
+            item: "lamp".into(),
+            cents: 500,
+        };
+        let ended = place_one(app.clone(), wanted).await;
+        assert!(matches!(ended, Ok(Ended::Completed)), "{ended:?}");
+        assert!(store.calls() > 1, "the first was refused");
+        app.shutdown().await;
     }
 }

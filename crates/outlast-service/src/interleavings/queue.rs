@@ -8,7 +8,7 @@ use shuttle::thread;
 
 use super::explore;
 use crate::batch::Batch;
-use crate::writer::{Parcel, Queue};
+use crate::writer::{Job, Parcel, Queue};
 
 /// What was written, in order: the shard and the number of each batch.
 type Written = Arc<Mutex<Vec<(usize, u64)>>>;
@@ -38,9 +38,10 @@ fn every_batch_is_written_in_the_order_of_its_shard() {
         let (queue, written) = (Arc::new(Queue::default()), Written::default());
         let (mine, out) = (queue.clone(), written.clone());
         let writer = thread::spawn(move || {
-            while let Some(parcels) = mine.take() {
-                let count = parcels.len();
+            while mine.next() == Job::Write {
                 let lock = mine.commit_lock();
+                let parcels = mine.take();
+                let count = parcels.len();
                 write(&out, parcels);
                 mine.done(count);
                 drop(lock);

@@ -1,8 +1,8 @@
 //! Attempts and slots: an attempt that may start gets a slot in the commit that makes it
 //! possible, or waits for one.
 
-use outlast_engine::{Input, Run};
-use outlast_model::task::{AttemptKind, Permit, RunNo, SlotKind};
+use outlast_engine::{Effect, Input, Run};
+use outlast_model::task::{AttemptKind, AttemptToken, Permit, RunNo, SlotKind};
 use outlast_model::{Priority, QueueName, Seq, Timestamp};
 
 use super::Shard;
@@ -23,6 +23,12 @@ impl Shard {
             if !self.can_run(run, (kind, seq), &mut runnable) {
                 continue;
             }
+            if self.goes_on(entry, (kind, seq)) {
+                continue;
+            }
+            let Some(run) = entry.run.as_ref() else {
+                return;
+            };
             if kind == AttemptKind::Step && !entry.is_cached && entry.needs_instance {
                 // Its code comes with the instance; see `hand_out_steps`.
                 continue;
@@ -100,7 +106,14 @@ impl Shard {
             return;
         };
         entry.waiting_attempts = entry.waiting_attempts.saturating_sub(1);
-        if let Some((kind, seq)) = slot {
+        if let Some((kind, seq)) = slot
+            && self.goes_on(&mut entry, (kind, seq))
+        {
+            if let Some(run) = entry.run.as_ref() {
+                let queue = queue_of(run, kind, seq);
+                self.parts.outlet.return_slot(queue, kind.into());
+            }
+        } else if let Some((kind, seq)) = slot {
             let is_open = entry.decision.records.is_empty() || entry.open_since.is_some();
             let is_alone = is_open && entry.slice.is_none();
             self.hand_out_one(&mut entry, (kind, seq), now);
@@ -133,9 +146,10 @@ impl Shard {
             now,
         );
         if let Some(effect) = entry.decision.effects.get(before) {
-            self.meter.handed_out(effect, now);
             points::pass("attempt.handed-out");
-            self.attempts_out += 1;
+            if let Some(token) = token_of(effect) {
+                self.out.insert(token, now);
+            }
         } else if let Some(run) = entry.run.as_ref() {
             let queue = queue_of(run, kind, seq);
             self.parts.outlet.return_slot(queue, kind.into());
@@ -161,6 +175,9 @@ impl Shard {
         let effects = std::mem::take(&mut entry.decision.effects);
         if self.is_durable(entry.row.state.head) {
             // A decision that was left open asks for nothing: what does is in a commit.
+            for effect in &effects {
+                self.meter.handed_out(effect, now);
+            }
             self.free_effects.extend(effects);
         } else {
             let no = entry.row.no;
@@ -169,6 +186,15 @@ impl Shard {
         }
         let wake = entry.run.as_ref().and_then(Run::wake);
         self.arm(entry, wake);
+    }
+}
+
+/// The attempt that an effect begins.
+fn token_of(effect: &Effect) -> Option<AttemptToken> {
+    match effect {
+        Effect::StartActivity(order) => Some(order.token),
+        Effect::StartStep(task) => Some(task.token),
+        Effect::Stop(..) | Effect::Closed(_) | Effect::Update(..) => None,
     }
 }
 

@@ -62,7 +62,10 @@ impl Shard {
         let reason = limits::reason(reason_of(&letter.input).unwrap_or_default());
         match letter.from {
             Sender::Caller(reply) => entry.acks.push(Ack::Message(reply, Ok(()))),
-            Sender::Post(no) => entry.taken.push(no),
+            Sender::Post(no) => {
+                entry.taken.push(no);
+                entry.keep(Some(letter.input), Sender::Post(no), now);
+            }
             Sender::Nobody | Sender::Report(_) | Sender::Update(..) => {}
         }
         let is_whole = matches!(rest, Rest::Whole(_));

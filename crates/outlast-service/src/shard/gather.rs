@@ -30,7 +30,7 @@ impl Shard {
     fn may_gather(&self, entry: &Entry) -> bool {
         let decision = &entry.decision;
         !self.is_draining
-            && self.attempts_out >= self.parts.gather_from
+            && self.out.len() >= self.parts.gather_from
             && is_open(entry)
             && !entry.run.as_ref().is_some_and(Run::has_unwritten)
             && entry.is_cached

@@ -11,6 +11,7 @@ use outlast_model::{Payload, Refusal, RequestId, Status, Timestamp};
 
 use super::Shard;
 use super::update::closed;
+use super::visit::comes_once;
 use crate::entry::{Entry, Letter, Question, Sender};
 use crate::mail::{Ack, Mail, Reply, With};
 use crate::points;
@@ -20,6 +21,9 @@ use crate::store::{Attention, CommitNo, RowState, RunRow, Store};
 impl Shard {
     /// Takes in one piece of mail.
     pub fn accept(&mut self, mail: Mail, now: Timestamp, store: &dyn Store) {
+        let Some(mail) = self.while_away(mail) else {
+            return;
+        };
         match mail {
             Mail::Start {
                 request,
@@ -71,7 +75,7 @@ impl Shard {
         now: Timestamp,
         store: &dyn Store,
     ) {
-        if let Err(refusal) = self.may_start(&request, now) {
+        if let Err(refusal) = self.may_start(&request) {
             return starter.refuse(&refusal);
         }
         let existing = match self.existing(&request, store) {
@@ -102,10 +106,7 @@ impl Shard {
         }
     }
 
-    fn may_start(&self, request: &StartRequest, now: Timestamp) -> Result<(), Refusal> {
-        if self.pause_until.is_some_and(|until| now < until) {
-            return Err(Refusal::StoreFull);
-        }
+    fn may_start(&self, request: &StartRequest) -> Result<(), Refusal> {
         if self.has_no_code_for(request) {
             let name = request.workflow_type.as_str().to_owned();
             return Err(Refusal::NotRegistered {
@@ -289,15 +290,9 @@ impl Shard {
             // Never queues: a stuck or busy run can always be ended.
             let input = Input::Terminate { reason };
             let from = Sender::Caller(reply);
-            return self.terminate(no, Letter { input, from }, now, store);
+            return self.terminate(no, Letter::new(input, from), now, store);
         }
-        self.deliver(
-            no,
-            Letter {
-                input,
-                from: Sender::Caller(reply),
-            },
-        );
+        self.deliver(no, Letter::new(input, Sender::Caller(reply)));
     }
 
     /// From memory, unless that is ahead of the disk: what is told must not be taken back by a
@@ -345,14 +340,16 @@ impl Shard {
             return self.too_late_for(run, &input, reply, store);
         };
         let from = Sender::Report(reply);
-        self.deliver(no, Letter { input, from });
+        self.deliver(no, Letter::new(input, from));
     }
 
     /// Attempts that came back together are mostly of one run: it is looked for once.
     fn outcomes(&mut self, outcomes: Vec<AttemptOutcome>) {
-        let mine = |outcome: &&AttemptOutcome| outcome.token.incarnation == self.parts.incarnation;
-        let ended = outcomes.iter().filter(mine).count();
-        self.attempts_out = self.attempts_out.saturating_sub(ended);
+        for outcome in &outcomes {
+            if outcome.token.incarnation == self.parts.incarnation {
+                self.out.remove(outcome.token);
+            }
+        }
         let mut rest = outcomes.into_iter();
         while let Some(no) = rest.as_slice().first().map(|first| first.token.run) {
             let is_same = |outcome: &&AttemptOutcome| outcome.token.run == no;
@@ -417,7 +414,13 @@ impl Shard {
                 let ack = Ack::Update(reply, Err(refusal));
                 self.batch.acks.push((no, ack));
             }
-            (Sender::Nobody | Sender::Post(_), _) => {}
+            (Sender::Nobody, input) => {
+                // The run goes on if its end is not written after all.
+                if comes_once(&input) {
+                    self.batch.causes.push((no, Letter::own(input)));
+                }
+            }
+            (Sender::Post(_), _) => {}
         }
     }
 }
@@ -456,13 +459,11 @@ fn is_same(
 }
 
 fn update_letter(request: UpdateRequest, stage: UpdateStage, reply: Reply<UpdateReply>) -> Letter {
-    Letter {
-        input: Input::Update {
-            request,
-            is_fast: true,
-        },
-        from: Sender::Update(stage, reply),
-    }
+    let input = Input::Update {
+        request,
+        is_fast: true,
+    };
+    Letter::new(input, Sender::Update(stage, reply))
 }
 
 /// The row of a run that has just begun.
@@ -492,13 +493,13 @@ pub(super) fn first_row(no: RunNo, run: &Run) -> RunRow {
 
 /// Who asks for a start, and what goes with it.
 pub(super) struct Starter {
-    reply: Reply<StartReply>,
-    wait: Option<Reply<RunOutcome>>,
-    with: Option<With>,
+    pub(super) reply: Reply<StartReply>,
+    pub(super) wait: Option<Reply<RunOutcome>>,
+    pub(super) with: Option<With>,
 }
 
 impl Starter {
-    fn refuse(self, refusal: &Refusal) {
+    pub(super) fn refuse(self, refusal: &Refusal) {
         if let Some(With::Update(_, _, reply)) = self.with {
             reply(Err(refusal.clone()));
         }

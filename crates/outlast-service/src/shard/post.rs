@@ -85,7 +85,7 @@ impl Shard {
         }
         let input = Input::Post(post);
         let from = Sender::Post(no);
-        let letter = Letter { input, from };
+        let letter = Letter::new(input, from);
         if is_terminate {
             // Never queues, like any terminate.
             return self.terminate(run, letter, now, store);
@@ -96,10 +96,17 @@ impl Shard {
     /// Nobody is there to take it: its sender is told, in the same number, so that the sender's
     /// commit takes it. One that asks for no answer is forgotten.
     pub(super) fn undelivered(&mut self, no: PostNo, post: &Post, cause: DeliveryFailedCause) {
+        self.judged(no, post);
         match post.undelivered(cause) {
             Some(answer) => self.batch.posts.push((RunNo(0), no, Box::new(answer))),
             None => self.batch.forgotten.push(no),
         }
+    }
+
+    /// What becomes of a post was decided by what may not be on disk yet, and by no run.
+    fn judged(&mut self, no: PostNo, post: &Post) {
+        let letter = Letter::new(Input::Post(Box::new(post.clone())), Sender::Post(no));
+        self.batch.causes.push((RunNo(0), letter));
     }
 
     fn start_child(
@@ -115,13 +122,17 @@ impl Shard {
         let failed = match self.child_may_start(&request, store) {
             Ok(Child::Starts) => return self.begin_child(no, request, &post, now),
             // It is there already: this is an echo.
-            Ok(Child::Exists) => return self.batch.forgotten.push(no),
+            Ok(Child::Exists) => {
+                self.judged(no, &post);
+                return self.batch.forgotten.push(no);
+            }
             Ok(Child::Fails(cause)) => Some(cause),
             Err(Unread) => {
                 let again = now.after(READ_AGAIN);
                 return self.postponed.push_back((again, no, post));
             }
         };
+        self.judged(no, &post);
         let answer = Post {
             from: post.to.clone(),
             to: post.from.clone(),
@@ -171,6 +182,8 @@ impl Shard {
             return;
         };
         entry.taken.push(no);
+        let cause = Input::Post(Box::new(post.clone()));
+        entry.keep(Some(cause), Sender::Post(no), now);
         entry.decision.posts.push(Post {
             from,
             to: post.from.clone(),

@@ -39,6 +39,19 @@ impl ClosedQueries {
         !self.undurable.is_empty()
     }
 
+    /// Questions about runs whose end was to be in one of these commits.
+    pub(super) fn take_undurable(&mut self, ends: &[CommitNo]) -> Vec<(RunRef, Question)> {
+        let all = std::mem::take(&mut self.undurable);
+        let is_theirs = |(commit, ..): &(CommitNo, RunRef, Question)| ends.contains(commit);
+        let (theirs, others) = all.into_iter().partition(is_theirs);
+        self.undurable = others;
+        let theirs: VecDeque<(CommitNo, RunRef, Question)> = theirs;
+        theirs
+            .into_iter()
+            .map(|(_, run, question)| (run, question))
+            .collect()
+    }
+
     /// The store failed, or the process goes down: nobody will answer.
     pub(super) fn refuse(&mut self, refusal: &Refusal) {
         let asked = self.asked.take().map(|(_, _, question)| question);
@@ -190,7 +203,8 @@ impl Shard {
         let mut answers = answers.into_iter();
         for question in asked {
             let answer = judged(&entry.row, &question, answers.next());
-            entry.acks.push(Ack::Query(question.reply, answer));
+            let ack = Ack::Query(question.reply, answer);
+            entry.acks.push(ack);
         }
     }
 }

@@ -1,17 +1,13 @@
-//! Looking after a run that an earlier process left behind, and starting over after the store
-//! failed.
+//! Looking after a run that an earlier process left behind.
 
-use outlast_engine::{Effect, Input, Run, close};
-use outlast_model::id::Incarnation;
-use outlast_model::task::{RunNo, StopReason, TaskAnswer};
-use outlast_model::{Failure, Refusal, Timestamp, limits};
+use outlast_engine::{Input, Run};
+use outlast_model::task::{RunNo, TaskAnswer};
+use outlast_model::{Failure, Timestamp, limits};
 
 use super::Shard;
 use crate::batch::Batch;
-use crate::entry::{Arming, Entry, Slice};
+use crate::entry::{Arming, Entry};
 use crate::points;
-use crate::store::Boot;
-use crate::waiting::Waiting;
 
 impl Shard {
     /// Once for each run and process: attempts of other processes are lost, code that could not go
@@ -143,56 +139,6 @@ impl Shard {
         }
     }
 
-    /// The store failed: everything that was ahead of the disk is thrown away, callers are told,
-    /// and the shard starts over from what is there. Attempts that run belong to the past.
-    pub fn start_over(
-        &mut self,
-        boot: Boot,
-        incarnation: Incarnation,
-        refusal: &Refusal,
-        pause_until: Option<Timestamp>,
-    ) {
-        self.open_decisions.clear();
-        let batch = std::mem::take(&mut self.batch);
-        batch.refuse(&*self.parts.outlet, refusal);
-        let mut old: Vec<(RunNo, Box<Entry>)> = self.runs.drain().collect();
-        old.sort_unstable_by_key(|(no, _)| *no);
-        let mut waiters = Vec::new();
-        for (no, entry) in old {
-            let (slice, mine) = self.abandon(*entry, refusal);
-            if let Some(slice) = slice {
-                self.turn = self.turn.max(slice.turn);
-            }
-            waiters.push((no, mine));
-        }
-        self.open_ids.clear();
-        self.by_run_id.clear();
-        self.ready.clear();
-        self.wakes.clear();
-        self.waiting = Waiting::default();
-        self.none_starve();
-        self.closing.clear();
-        self.leaving.clear();
-        self.deferred.clear();
-        self.postponed.clear();
-        self.closed_queries.refuse(refusal);
-        for asked in std::mem::take(&mut self.asked_again) {
-            asked.refuse(refusal);
-        }
-        self.suspects.clear();
-        self.suspect = None;
-        self.waiters = 0;
-        // Of an earlier incarnation: nobody waits for their outcomes.
-        self.attempts_out = 0;
-        self.pause_until = pause_until;
-        self.generation += 1;
-        self.parts.incarnation = incarnation;
-        self.durable
-            .store(boot.last_commit.0, std::sync::atomic::Ordering::Release);
-        self.settle_in(boot.open, Arming::Unneeded);
-        self.reattach(waiters, refusal);
-    }
-
     /// The end of the process: whoever still waits for an answer hears that none will come.
     pub fn leave(&mut self) {
         self.batch = Batch::default();
@@ -203,80 +149,6 @@ impl Shard {
         self.ready.clear();
         self.wakes.clear();
         self.closed_queries = super::query::ClosedQueries::default();
-    }
-
-    fn abandon(
-        &mut self,
-        mut entry: Entry,
-        refusal: &Refusal,
-    ) -> (
-        Option<Slice>,
-        Vec<crate::mail::Reply<outlast_model::view::RunOutcome>>,
-    ) {
-        self.give_slice_slot(&mut entry);
-        for letter in entry.mailbox {
-            letter.from.refuse(refusal);
-        }
-        for waiter in entry.updates.into_values().flatten() {
-            (waiter.reply)(Err(refusal.clone()));
-        }
-        for question in entry.queries.into_iter().chain(entry.asked) {
-            (question.reply)(Err(refusal.clone()));
-        }
-        for ack in entry.acks {
-            ack.refuse(refusal.clone());
-        }
-        let effects = entry.decision.effects.into_iter();
-        let unsealed = Batch {
-            effects: effects.map(|effect| (entry.row.no, effect)).collect(),
-            ..Batch::default()
-        };
-        unsealed.refuse(&*self.parts.outlet, refusal);
-        if let Some(run) = &entry.run {
-            self.stop_running(run);
-        }
-        if entry.is_cached || entry.slice.is_some() || entry.has_steps {
-            self.evictions.push_back(entry.row.run_id);
-        }
-        (entry.slice, entry.waiters)
-    }
-
-    /// Attempts go on although the store failed; they will be tried anew, not beside themselves.
-    /// Those of runs that are not in memory are told when their run is recovered.
-    fn stop_running(&self, run: &Run) {
-        let mine = close::running(run)
-            .into_iter()
-            .filter(|token| token.incarnation == self.parts.incarnation);
-        let stops: Vec<Effect> = mine
-            .map(|token| Effect::Stop(token, StopReason::NotFound))
-            .collect();
-        if !stops.is_empty() {
-            self.parts.outlet.release(stops);
-        }
-    }
-
-    /// Whoever waits for the end of a run goes on waiting if the run is still there.
-    fn reattach(
-        &mut self,
-        waiters: Vec<(
-            RunNo,
-            Vec<crate::mail::Reply<outlast_model::view::RunOutcome>>,
-        )>,
-        refusal: &Refusal,
-    ) {
-        for (no, replies) in waiters {
-            match self.runs.get_mut(&no) {
-                Some(entry) => {
-                    self.waiters += replies.len();
-                    entry.waiters.extend(replies);
-                }
-                None => {
-                    for reply in replies {
-                        reply(Err(refusal.clone()));
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -61,10 +61,7 @@ impl Shard {
         let laid = entry.layers.put(id, state.head, &records);
         self.keep_room(records);
         let expect = match state.version.0 {
-            0 => {
-                self.meter.started(&entry.row.workflow_type);
-                Expect::New
-            }
+            0 => Expect::New,
             _ => Expect::At(state.version, state.epoch),
         };
         let gone = laid.replaces.len() as u64;
@@ -157,6 +154,8 @@ impl Shard {
             }
             self.batch.effects.push((no, effect));
         }
+        let causes = entry.causes.drain(..).map(|cause| (no, cause));
+        self.batch.causes.extend(causes);
         for ack in entry.acks.drain(..) {
             if Self::has_planted(Bug::AnswerBeforeCommit) {
                 ack.send();
@@ -170,8 +169,6 @@ impl Shard {
     /// is durable.
     fn closed(&mut self, entry: &mut Entry, outcome: RunOutcome) {
         let no = entry.row.no;
-        self.meter
-            .closed(&entry.row.workflow_type, entry.row.state.status);
         if self.open_ids.get(&entry.row.workflow_id) == Some(&no) {
             self.open_ids.remove(&entry.row.workflow_id);
         }
@@ -199,13 +196,7 @@ impl Shard {
     fn drop_decision(&mut self, entry: &mut Entry) {
         let decision = std::mem::take(&mut entry.decision);
         for effect in decision.effects {
-            let (queue, kind) = match effect {
-                Effect::StartActivity(order) => (order.activity.queue.clone(), order.token.kind),
-                Effect::StartStep(task) => (task.queue, task.token.kind),
-                Effect::Stop(..) | Effect::Closed(_) | Effect::Update(..) => continue,
-            };
-            self.parts.outlet.return_slot(&queue, kind.into());
-            self.attempts_out = self.attempts_out.saturating_sub(1);
+            self.undo_effect(effect);
         }
         entry.run = None;
         entry.layers.clear();

@@ -22,6 +22,18 @@ pub(super) struct AskedAgain {
     reply: Reply<UpdateReply>,
 }
 
+impl UpdateWaiter {
+    fn answered(self, id: UpdateId, answer: Result<UpdateReply, Refusal>) -> Ack {
+        let Self { stage, reply } = self;
+        Ack::Updated {
+            id,
+            stage,
+            reply,
+            answer,
+        }
+    }
+}
+
 impl AskedAgain {
     pub(super) fn refuse(self, refusal: &Refusal) {
         (self.reply)(Err(refusal.clone()));
@@ -50,14 +62,11 @@ impl Shard {
         let Some(no) = self.open(run) else {
             return self.update_of_ended(run, &request.id, reply, store);
         };
-        let letter = Letter {
-            input: Input::Update {
-                request,
-                is_fast: true,
-            },
-            from: Sender::Update(stage, reply),
+        let input = Input::Update {
+            request,
+            is_fast: true,
         };
-        self.deliver(no, letter);
+        self.deliver(no, Letter::new(input, Sender::Update(stage, reply)));
     }
 
     /// A run that has ended still knows what it answered.
@@ -148,7 +157,7 @@ impl Shard {
         }
         for waiter in told {
             self.waiters = self.waiters.saturating_sub(1);
-            let ack = Ack::Update(waiter.reply, Ok(reply.clone()));
+            let ack = waiter.answered(id.clone(), Ok(reply.clone()));
             if Self::has_planted(Bug::UpdateBeforeCommit) {
                 ack.send();
             } else {
@@ -165,7 +174,8 @@ impl Shard {
             let answer = known.ok_or_else(|| refusal.clone());
             for waiter in waiting {
                 self.waiters = self.waiters.saturating_sub(1);
-                entry.acks.push(Ack::Update(waiter.reply, answer.clone()));
+                let ack = waiter.answered(id.clone(), answer.clone());
+                entry.acks.push(ack);
             }
         }
     }

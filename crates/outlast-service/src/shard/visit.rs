@@ -13,7 +13,7 @@ use outlast_model::{Refusal, Timestamp, limits};
 
 use super::Shard;
 use super::update::closed;
-use crate::entry::{Arming, Entry, Letter, Path, Sender, UpdateWaiter};
+use crate::entry::{Arming, Entry, Letter, Past, Path, Sender, UpdateWaiter};
 use crate::mail::Ack;
 use crate::points;
 use crate::read;
@@ -74,6 +74,7 @@ impl Shard {
         if entry.run.is_none() && !self.bring_in(entry, now, store) {
             return None;
         }
+        self.compare(entry, now);
         self.recover(entry, now);
         // Questions that have waited go before new mail, not before what the code must still see:
         // they are about a state that has settled.
@@ -201,10 +202,18 @@ impl Shard {
         is_fast: bool,
         now: Timestamp,
     ) -> Result<(), String> {
+        let Letter {
+            mut input,
+            from,
+            before,
+        } = letter;
+        let now = before.unwrap_or(now);
+        if let Past::Compared = entry.past {
+            self.is_of(entry, &input, now);
+        }
         let Some(run) = entry.run.as_mut() else {
             return Ok(());
         };
-        let Letter { mut input, from } = letter;
         if let Input::Update { request, .. } = &input
             && let Some(earlier) = run.accepted_before(&request.id)
         {
@@ -214,14 +223,10 @@ impl Shard {
             }
             return Ok(());
         }
-        // Only a post that is refused is needed again: to answer in the name of its run.
-        let mut kept = None;
         if let Input::Update { is_fast: fast, .. } = &mut input {
             *fast = is_fast;
         }
-        if let Input::Post(post) = &input {
-            kept = Some(post.clone());
-        }
+        let once = comes_once(&input).then(|| input.clone());
         let mut update = None;
         if let Input::Update { request, .. } = &input {
             update = Some(request.id.clone());
@@ -241,7 +246,10 @@ impl Shard {
                 entry.acks.push(Ack::Report(reply, Err(refusal)));
             }
             (Ok(()), Sender::Caller(reply)) => entry.acks.push(Ack::Message(reply, Ok(()))),
-            (Ok(()), Sender::Post(no)) => entry.taken.push(no),
+            (Ok(()), Sender::Post(no)) => {
+                entry.taken.push(no);
+                entry.keep(once, Sender::Post(no), now);
+            }
             (Ok(()), Sender::Update(stage, reply)) => {
                 if let Some(id) = update {
                     self.waiters += 1;
@@ -250,7 +258,7 @@ impl Shard {
                 }
             }
             (Err(Error::Refused(_)), Sender::Post(no)) => {
-                if let Some(post) = kept {
+                if let Some(Input::Post(post)) = once {
                     self.undelivered(no, &post, DeliveryFailedCause::NotFound);
                 }
             }
@@ -261,7 +269,9 @@ impl Shard {
             (Err(Error::Refused(refusal)), Sender::Update(_, reply)) => {
                 entry.acks.push(Ack::Update(reply, Err(refusal)));
             }
-            (Ok(()) | Err(Error::Refused(_)), Sender::Nobody) => {}
+            (Ok(()) | Err(Error::Refused(_)), Sender::Nobody) => {
+                entry.keep(once, Sender::Nobody, now);
+            }
             (Err(error @ (Error::Unexpected(_) | Error::Corrupt(_))), _) => {
                 return Err(error.reason());
             }
@@ -323,6 +333,7 @@ impl Shard {
             self.enqueue(&mut entry);
             return self.put_back(entry);
         }
+        self.compare(&mut entry, now);
         if entry.slice.take().is_some() {
             self.slice_is_over(&mut entry);
             self.evictions.push_back(entry.row.run_id);
@@ -377,6 +388,18 @@ impl Shard {
             }
         }
     }
+}
+
+/// Whether nobody will say it again: it is kept until what it causes is on disk.
+pub(super) fn comes_once(input: &Input) -> bool {
+    matches!(
+        input,
+        Input::Outcome(_)
+            | Input::Heartbeat { .. }
+            | Input::Post(_)
+            | Input::Returned
+            | Input::ForeignWake
+    )
 }
 
 /// Bytes of the payloads that an input brings.

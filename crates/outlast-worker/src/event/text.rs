@@ -78,10 +78,7 @@ impl WorkerEvent {
             Self::ThreadFailed { thread, error } => {
                 format!("thread {thread} could not start: {error}")
             }
-            Self::RuntimeGone => {
-                "the tokio runtime that the application was started on has ended, so nothing can run"
-                    .into()
-            }
+            Self::RuntimeGone => RUNTIME_GONE.into(),
             Self::QueueRegistered { queue } => format!("queue {queue} is served"),
             Self::QueueUnregistered { queue } => format!("queue {queue} is no longer served"),
             Self::QueueRecycled { queue, reason } => {
@@ -145,10 +142,7 @@ impl WorkerEvent {
                 away("the store takes nothing", error, *retry_in)
             }
             Self::StoreBack { away } => format!("the store is back after {}", seconds(*away)),
-            Self::LogHeld { path, bytes } => format!(
-                "another program reads {path} without end, so that its log has grown to {} MiB",
-                bytes >> 20
-            ),
+            Self::LogHeld { path, bytes } => log_held(path, *bytes),
             Self::AnswerDropped { queue, text } | Self::PartRestarted { queue, text } => {
                 format!("queue {queue}: {text}")
             }
@@ -165,6 +159,14 @@ impl Display for WorkerEvent {
             None => Ok(()),
         }
     }
+}
+
+const RUNTIME_GONE: &str =
+    "the tokio runtime that the application was started on has ended, so nothing can run";
+
+fn log_held(path: &str, bytes: u64) -> String {
+    let size = bytes >> 20;
+    format!("another program reads {path} without end, so that its log has grown to {size} MiB")
 }
 
 fn stopped(left_behind: &[String]) -> String {

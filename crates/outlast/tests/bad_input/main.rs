@@ -7,6 +7,7 @@ mod file;
 mod host;
 mod message;
 mod request;
+mod room;
 #[path = "../support/mod.rs"]
 mod support;
 mod value;

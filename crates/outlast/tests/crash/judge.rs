@@ -220,9 +220,10 @@ fn activities(run: &Recorded) -> BTreeMap<String, Activity> {
     all
 }
 
-/// Effects are no more than the attempts allow; without a bound, a crash may cost one more.
+/// Effects are no more than the attempts allow; without a bound, a crash may cost one more. A store
+/// that fails or has no room costs none: the attempts go on.
 fn overdone(story: &Story, run: &Recorded) -> Vec<String> {
-    let crashes = (story.deaths + story.failures) as usize;
+    let crashes = (story.deaths + story.stops) as usize;
     let mut complaints = Vec::new();
     for (key, activity) in activities(run) {
         let done = story
@@ -300,14 +301,13 @@ fn cause_of(first: &Event) -> String {
     }
 }
 
-/// One attempt is begun once in a process, unless the store failed under it.
+/// One attempt is begun once in a process, whatever its store does.
 fn begun_twice(story: &Story) -> Vec<String> {
     let mut counts: BTreeMap<_, u32> = BTreeMap::new();
     for effect in story.effects.iter().filter(|effect| effect.attempt > 0) {
         *counts.entry(effect.clone()).or_default() += 1;
     }
-    let most = 1 + story.failures;
-    let twice = counts.into_iter().filter(|(_, count)| *count > most);
+    let twice = counts.into_iter().filter(|(_, count)| *count > 1);
     twice
         .map(|(effect, count)| format!("duplicated: {effect:?} was begun {count} times"))
         .collect()
@@ -338,7 +338,7 @@ fn steps_overdone(scenario: &Scenario, story: &Story) -> Vec<String> {
     {
         *counts.entry(&effect.key).or_default() += 1;
     }
-    let crashes = (story.deaths + story.failures) as usize;
+    let crashes = (story.deaths + story.stops) as usize;
     let most = scenario.most.min(2 + crashes);
     let over = counts.into_iter().filter(|(_, count)| *count > most);
     over.map(|(name, count)| format!("duplicated: step {name} was done {count} times, not {most}"))
@@ -356,9 +356,11 @@ fn different(scenario: &Scenario, story: &Story, clean: &Story) -> Vec<String> {
     };
     let (seen, usual) = (texts(story), texts(clean));
     let is_reordered = scenario.may_reorder && story.failures > 0;
+    // No attempt is lost with a process that lives.
+    let has_died = story.deaths + story.stops > 0;
     let is_allowed = |(seen, usual): (&String, &String)| {
         seen == usual
-            || scenario.or_else.iter().any(|other| seen == other)
+            || (has_died && scenario.or_else.iter().any(|other| seen == other))
             || (is_reordered && words(seen) == words(usual))
     };
     if seen.len() == usual.len() && seen.iter().zip(&usual).all(is_allowed) {

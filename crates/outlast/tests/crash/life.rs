@@ -344,8 +344,8 @@ impl Process {
         let begin = clock.now();
         drop(store.clock.set(clock.clone()));
         store.begin.set(begin).ok();
-        let app = runtime.block_on(env.start());
-        clock.advance(&app, now);
+        // Before anything is due: what is decided first is decided at the time of then.
+        let app = runtime.block_on(env.later(now).start());
         Self {
             runtime,
             app,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_model::Timestamp;
-use outlast_model::task::{AttemptOutcome, AttemptResult, StopReason};
+use outlast_model::task::{AttemptKind, AttemptOutcome, AttemptResult, StopReason};
 use outlast_model::{Failure, FailureKind};
 use outlast_service::mail::Mail;
 use outlast_service::shard::Turn;
@@ -63,7 +63,6 @@ pub struct Simulation {
     pub faults: Faults,
     pub now: Timestamp,
     pub lives: u32,
-    pub reopened: u64,
     pub asked: Asked,
     pub hash: u64,
     is_told: bool,
@@ -102,7 +101,6 @@ impl Simulation {
             faults,
             now: BEGIN,
             lives: 0,
-            reopened: 0,
             asked: Asked::default(),
             hash: seed,
             is_told,
@@ -179,6 +177,7 @@ impl Simulation {
             114..=121 => self.update(),
             122..=125 => self.query(),
             126..=127 => self.settle_promise(),
+            128..=129 => self.room_again(1),
             130..=133 => self.answer_outside(),
             134..=135 => self.report_outside(),
             _ => self.drain_turns(),
@@ -316,11 +315,13 @@ impl Simulation {
         self.register_everything();
         let mut idle = 0;
         for _ in 0..PATIENCE {
+            self.room_again(usize::MAX);
             self.drain_turns();
             self.judge()?;
             if self.is_all_over() {
                 return Ok(());
             }
+            self.judge_told();
             if self.all_attempts_end() | self.all_outside_answer() {
                 continue;
             }
@@ -338,6 +339,29 @@ impl Simulation {
         Err(self.stuck())
     }
 
+    /// Whoever runs for nobody, or was asked to stop, has been told when all is written.
+    fn judge_told(&self) {
+        if !self.process.is_written() {
+            return;
+        }
+        for running in self.world.running() {
+            let token = running.token;
+            let is_mine = running.life == self.process.life && running.stop.is_none();
+            let Ok((run, _)) = self.disk.load_both(token.run) else {
+                continue;
+            };
+            let activity = run.activity(token.seq);
+            let is_unwanted = match token.kind {
+                AttemptKind::Activity => activity.is_none_or(|a| a.is_cancel_requested),
+                AttemptKind::Step => run.step(token.seq).is_none(),
+            };
+            if is_mine && is_unwanted {
+                let text = format!("{token:?} runs for nobody and was not told");
+                self.desk.violation(text);
+            }
+        }
+    }
+
     fn all_attempts_end(&mut self) -> bool {
         let running = self.world.running();
         for attempt in &running {
@@ -351,8 +375,8 @@ impl Simulation {
     }
 
     fn is_all_over(&self) -> bool {
-        // A shard that pauses, since its disk was full, may still have mail to put away.
         self.process.due().is_none()
+            && !self.process.shard.is_short()
             && self.process.is_written()
             && self.process.ways.is_empty()
             && self.process.shard.open_runs() == 0

@@ -49,7 +49,7 @@ pub(crate) const CALL: plan::Call = plan::Call {
 pub(crate) struct Story {
     pub(crate) disk: Arc<Disk>,
     desk: Desk,
-    world: World,
+    pub(crate) world: World,
     pub(crate) process: Process,
     pub(crate) now: Timestamp,
     lives: u32,
@@ -74,6 +74,25 @@ impl Story {
     pub(crate) fn accept(&mut self, mail: Mail) {
         let now = self.now;
         self.process.shard.accept(mail, now, &self.process.store);
+    }
+
+    /// Nobody knows what of it was written; the store is opened again.
+    pub(crate) fn store_fails(&mut self) {
+        self.process.take_batch();
+        let void = self.process.parcels.drain(..).collect();
+        let refusal = Refusal::Indeterminate { reason: "x".into() };
+        self.process.shard.cut_off(void, &refusal);
+        let boot = self.process.store.reopen().expect("memory reopens");
+        self.process.shard.start_over(boot, &self.process.store);
+    }
+
+    /// There is no room for what was decided.
+    pub(crate) fn no_room(&mut self) {
+        self.process.take_batch();
+        let void = self.process.parcels.drain(..).collect();
+        let shard = &mut self.process.shard;
+        let left = shard.roll_back(void, Vec::new(), &Refusal::StoreFull, &self.process.store);
+        self.process.parcels = left.expect("memory can be read").into();
     }
 
     /// Starts a run of its own id, by a request of the same name.
@@ -465,10 +484,7 @@ fn a_store_that_fails_gives_all_slots_back() {
     story.signal("w", "log", 1);
     let task = story.next();
     assert!(task.is_some(), "a slice is out, and an attempt beside it");
-    let refusal = Refusal::Indeterminate { reason: "x".into() };
-    let boot = story.process.store.reopen().expect("memory");
-    let me = crate::sim::process::incarnation(0, 1);
-    story.process.shard.start_over(boot, me, &refusal, None);
+    story.store_fails();
     assert_eq!(story.process.ramp.free(), (4, 4));
 }
 
@@ -516,7 +532,7 @@ fn a_step_has_its_code_until_its_run_has_really_ended() {
 
 /// The attempt had timed out in a commit that failed: nobody told it, and its retry began.
 #[test]
-fn an_attempt_is_told_to_stop_although_the_commit_that_says_so_fails() {
+fn an_attempt_that_timed_out_in_a_commit_that_failed_is_told_to_stop_before_its_retry() {
     let mut story = Story::new(SHAPE);
     let call = plan::Call {
         start_to_close: 5,
@@ -526,10 +542,8 @@ fn an_attempt_is_told_to_stop_although_the_commit_that_says_so_fails() {
     story.settle();
     story.now = story.now.after(Duration::from_secs(6));
     assert!(story.next().is_none(), "only the attempt is timed out");
-    let refusal = Refusal::Indeterminate { reason: "x".into() };
-    story.process.take_batch();
-    for batch in std::mem::take(&mut story.process.parcels) {
-        batch.refuse(&*story.process.ramp, &refusal);
-    }
+    story.store_fails();
+    assert!(story.world.running()[0].stop.is_none(), "it has not ended");
+    story.settle();
     assert!(story.world.running()[0].stop.is_some());
 }

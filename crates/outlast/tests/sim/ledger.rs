@@ -81,6 +81,8 @@ pub struct Ledger {
     pub told: Vec<(WorkflowId, RunOutcome)>,
     /// Whether the store failed in the life of this process.
     pub is_store_failing: bool,
+    /// Whether a refusal for want of room is no surprise.
+    pub is_store_full: bool,
     /// Whether some types are not registered now.
     pub is_type_missing: bool,
     /// Whether code may be unable to answer.
@@ -296,9 +298,8 @@ impl Ledger {
                 !self.is_own_run(&open.call, *run_id, disk)
             }
             Refusal::NotRegistered { .. } => self.is_type_missing,
-            Refusal::StoreFull | Refusal::Indeterminate { .. } | Refusal::Unavailable { .. } => {
-                self.is_store_failing
-            }
+            Refusal::StoreFull => self.is_store_full,
+            Refusal::Indeterminate { .. } | Refusal::Unavailable { .. } => self.is_store_failing,
             _ => false,
         };
         if !is_allowed {

@@ -1,13 +1,15 @@
 //! What a process goes through: slices on threads that may be replaced, commits that may fail,
 //! crashes, clean stops, and zombies of earlier lives.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use outlast_model::event::TaskFailedCause;
-use outlast_model::id::Epoch;
+use outlast_model::failure::type_name;
+use outlast_model::id::{Attempt, Epoch, Incarnation, Seq};
 use outlast_model::task::{AttemptKind, TaskAnswer, WorkflowTask};
-use outlast_model::{Event, EventKind, Failure, Refusal};
+use outlast_model::{Event, EventKind, Fact, Failure, Record, Refusal};
 use outlast_runtime::Unwatched;
 use outlast_service::batch::Batch;
 use outlast_service::faulty::Fault;
@@ -15,9 +17,10 @@ use outlast_service::shard::{Driver, Turn};
 use outlast_service::store::{Commit, CommitError, CommitNo, Expect, Store};
 use outlast_worker::slices::Done;
 
+use super::disk::fact;
 use super::driver::Simulation;
 use super::ledger::kind_of;
-use super::process::{Process, Shape, Stuck, incarnation};
+use super::process::{Process, Shape, Stuck};
 use super::program::PANIC;
 
 /// Slices.
@@ -294,6 +297,7 @@ impl Simulation {
         if group.iter().any(|commit| !commit.replaces.is_empty()) {
             self.desk.hit("commit.replaces");
         }
+        self.judge_losses(group);
         if group.iter().any(has_several_tasks) {
             self.desk.hit("commit.gathered");
         }
@@ -303,6 +307,20 @@ impl Simulation {
             if open.count() > 1 {
                 let id = &commit.row.workflow_id;
                 self.desk.violation(format!("{id} has two open runs"));
+            }
+        }
+    }
+
+    /// No attempt is lost while its process lives, whatever becomes of the store.
+    fn judge_losses(&self, group: &[Commit]) {
+        for commit in group {
+            let lost = self.disk.with_records(commit.row.no, lost_attempts);
+            for (seq, attempt, incarnation) in lost {
+                if incarnation.0 >> 64 == self.process.incarnation.0 >> 64 {
+                    let id = &commit.row.workflow_id;
+                    let text = format!("{id}: attempt {attempt} of {seq} was lost, and it runs");
+                    self.desk.violation(text);
+                }
             }
         }
     }
@@ -340,60 +358,154 @@ impl Simulation {
         }
     }
 
+    /// There is room for some of what is to be written, or for nothing.
     fn store_is_full(&mut self) {
         self.trace("the store is full");
         self.desk.hit("store.full");
-        let calls = self.process.store.calls();
-        self.process.store.fail_at(calls + 1, Fault::Full);
-        let Some((group, batches)) = self.next_group(1) else {
+        let Some(batch) = self.process.parcels.pop_front() else {
             return;
         };
-        let error = self.process.store.commit(&group);
-        if !group.is_empty() && error != Err(CommitError::Full) {
+        let (pieces, rest) = batch.pieces();
+        let fits = if self.rng.chance(50) { 0 } else { 50 };
+        let (mut good, mut void) = (Vec::new(), Vec::new());
+        for mut piece in pieces {
+            if self.rng.chance(fits) {
+                let commits = std::mem::take(&mut piece.commits);
+                if self.write(&commits).is_ok() {
+                    self.desk.hit("store.full-for-some");
+                    good.push((commits, piece));
+                }
+            } else {
+                self.has_no_room(&piece);
+                void.push(piece);
+            }
+        }
+        self.roll_back(void, rest);
+        for (commits, piece) in good {
+            self.release(&commits, vec![piece]);
+        }
+    }
+
+    fn has_no_room(&self, piece: &Batch) {
+        let calls = self.process.store.calls();
+        self.process.store.fail_at(calls + 1, Fault::Full);
+        let error = self.process.store.commit(&piece.commits);
+        if error != Err(CommitError::Full) {
             self.desk.violation(format!("a full store said {error:?}"));
         }
-        self.start_over(batches, &Refusal::StoreFull);
+    }
+
+    /// As the service does with what was not written.
+    fn roll_back(&mut self, void: Vec<Batch>, rest: Batch) {
+        self.desk.lock().is_store_full = true;
+        let behind = [rest].into_iter().chain(self.process.parcels.drain(..));
+        let left = self.process.shard.roll_back(
+            void,
+            behind.collect(),
+            &Refusal::StoreFull,
+            &self.process.store,
+        );
+        self.process.parcels = left.expect("memory can be read").into();
+    }
+
+    /// There may be room again.
+    pub fn room_again(&mut self, count: usize) {
+        if self.process.shard.is_short() {
+            self.trace("there may be room");
+            self.desk.hit("store.room-again");
+            self.process.shard.resume(count);
+        }
     }
 
     fn store_fails(&mut self, is_written: bool) {
         self.trace(&format!("the store fails, written: {is_written}"));
-        let Some((group, batches)) = self.next_group(1) else {
+        let Some(batch) = self.process.parcels.pop_front() else {
             return;
         };
         if is_written {
             self.desk.hit("store.failed-but-written");
-            drop(self.write(&group));
+            drop(self.write(&batch.commits));
         } else {
             self.desk.hit("store.failed-not-written");
         }
         let refusal = Refusal::Indeterminate {
             reason: "sim".into(),
         };
-        self.start_over(batches, &refusal);
+        self.desk.lock().is_store_failing = true;
+        let mut void = vec![batch];
+        void.extend(self.process.parcels.drain(..));
+        self.process.shard.cut_off(void, &refusal);
+        while self.rng.chance(30) {
+            self.while_away();
+        }
+        self.start_over();
     }
 
-    /// As the service does when the store failed: refuse what is under way, reopen, reload.
-    fn start_over(&mut self, batches: Vec<Batch>, refusal: &Refusal) {
-        self.desk.lock().is_store_failing = true;
-        let rest = std::mem::take(&mut self.process.parcels);
-        for batch in batches.into_iter().chain(rest) {
-            batch.refuse(&*self.process.ramp, refusal);
+    /// Nothing is decided while the store cannot be used, and the world goes on.
+    fn while_away(&mut self) {
+        self.desk.hit("store.away");
+        match self.rng.below(8) {
+            0 => self.start(),
+            1 => self.signal(),
+            2 => self.update(),
+            3 => self.query(),
+            4 => self.wait(),
+            5 => self.thread_returns(),
+            6 => {
+                self.one_turn();
+            }
+            _ => self.deliver(),
         }
+        if self.process.take_batch() {
+            self.desk.violation("something was decided without a store");
+        }
+    }
+
+    /// As the service does when the store is open again.
+    fn start_over(&mut self) {
         let boot = self.process.store.reopen().expect("memory reopens");
         let posts = boot.posts.clone();
-        self.reopened += 1;
-        let me = incarnation(self.process.life, self.reopened);
-        let is_full = *refusal == Refusal::StoreFull;
-        let pause = is_full.then(|| self.now.after(Duration::from_secs(1)));
-        self.process.incarnation = me;
-        self.process.shard.start_over(boot, me, refusal, pause);
+        self.process.shard.start_over(boot, &self.process.store);
         let generation = self.process.shard.generation();
         self.process.ways.read_back(&posts, generation);
         // A store that failed is trusted again; a later refusal needs a later failure.
-        if !is_full {
-            self.desk.lock().is_store_failing = false;
+        self.desk.lock().is_store_failing = false;
+    }
+}
+
+/// Attempts that were given up as lost with their process, and whose process that was.
+fn lost_attempts(records: &[Record]) -> Vec<(Seq, Attempt, Incarnation)> {
+    let mut running: BTreeMap<(AttemptKind, Seq), (Attempt, Incarnation)> = BTreeMap::new();
+    let mut lost = Vec::new();
+    for record in records.iter().filter_map(fact) {
+        let (kind, seq, failure) = match record {
+            Fact::AttemptStarted {
+                seq,
+                attempt,
+                incarnation,
+                ..
+            } => {
+                running.insert((AttemptKind::Activity, *seq), (*attempt, *incarnation));
+                continue;
+            }
+            Fact::StepStarted {
+                seq,
+                attempt,
+                incarnation,
+            } => {
+                running.insert((AttemptKind::Step, *seq), (*attempt, *incarnation));
+                continue;
+            }
+            Fact::AttemptFailed { seq, failure, .. } => (AttemptKind::Activity, *seq, failure),
+            Fact::StepFailed { seq, failure, .. } => (AttemptKind::Step, *seq, failure),
+            _ => continue,
+        };
+        let is_lost = failure.type_name() == Some(type_name::WORKER_LOST);
+        if let Some((attempt, incarnation)) = running.remove(&(kind, seq)).filter(|_| is_lost) {
+            lost.push((seq, attempt, incarnation));
         }
     }
+    lost
 }
 
 /// Whether outcomes that came in parts went into one commit.
@@ -500,6 +612,7 @@ impl Simulation {
     fn boot(&mut self, shape: Shape) {
         let mut ledger = self.desk.lock();
         ledger.is_store_failing = false;
+        ledger.is_store_full = false;
         ledger.is_type_missing = !shape.has_flow;
         drop(ledger);
         self.trace(&format!("life {} {shape:?}", self.lives));

@@ -92,7 +92,7 @@ pub struct Process {
     pub ramp: Arc<Ramp>,
     pub shape: Shape,
     pub life: u32,
-    /// Its name, another one each time its store was opened anew.
+    /// Its name.
     pub incarnation: Incarnation,
 }
 
@@ -107,7 +107,7 @@ impl Process {
             shape.activity_slots,
             shape.step_slots,
         ));
-        let incarnation = incarnation(life, 0);
+        let incarnation = incarnation(life);
         let parts = Parts {
             index: 0,
             incarnation,
@@ -161,9 +161,9 @@ impl Process {
     }
 }
 
-/// The name of a process, and of each time its store was opened anew.
-pub fn incarnation(life: u32, reopened: u64) -> Incarnation {
-    Incarnation((u128::from(life) + 1) << 64 | u128::from(reopened))
+/// The name of a process.
+fn incarnation(life: u32) -> Incarnation {
+    Incarnation((u128::from(life) + 1) << 64)
 }
 
 fn slices(cached_runs: usize) -> Slices {
