@@ -46,7 +46,7 @@ use outlast_model::{Record, Timestamp, planted};
 
 use crate::batch::Batch;
 use crate::clock::Lull;
-use crate::entry::{Arming, Entry};
+use crate::entry::{Arming, Entry, Letter};
 use crate::meter::ShardMeter;
 use crate::out::Out;
 use crate::outlet::{Capabilities, Outlet};
@@ -179,6 +179,8 @@ pub struct Shard {
     free_effects: Vec<Effect>,
     /// Room for records, of decisions that were sealed.
     rooms: Vec<Vec<Record>>,
+    /// The same for causes.
+    cause_rooms: Vec<Vec<Letter>>,
     evictions: VecDeque<RunId>,
     /// Runs that have ended, until that is durable.
     closing: VecDeque<(CommitNo, RunNo)>,
@@ -230,6 +232,7 @@ impl Shard {
             open_decisions: Vec::new(),
             free_effects: Vec::new(),
             rooms: Vec::new(),
+            cause_rooms: Vec::new(),
             evictions: VecDeque::new(),
             closing: VecDeque::new(),
             leaving: VecDeque::new(),

@@ -127,6 +127,19 @@ impl Shard {
         }
     }
 
+    /// Room for the causes of a decision, kept like that for its records.
+    pub(super) fn cause_room(&mut self, entry: &mut Entry) {
+        if entry.causes.capacity() == 0 {
+            entry.causes = self.cause_rooms.pop().unwrap_or_default();
+        }
+    }
+
+    fn keep_cause_room(&mut self, entry: &mut Entry) {
+        if (1..=ROOM).contains(&entry.causes.capacity()) && self.cause_rooms.len() < ROOMS {
+            self.cause_rooms.push(std::mem::take(&mut entry.causes));
+        }
+    }
+
     /// What the run says to others: kept with the commit, delivered after it.
     fn posts_of(&mut self, entry: &mut Entry) -> Vec<(PostNo, Vec<u8>)> {
         let posts = std::mem::take(&mut entry.decision.posts);
@@ -154,8 +167,10 @@ impl Shard {
             }
             self.batch.effects.push((no, effect));
         }
-        let causes = entry.causes.drain(..).map(|cause| (no, cause));
-        self.batch.causes.extend(causes);
+        for cause in entry.causes.drain(..) {
+            self.batch.causes.push(no, cause);
+        }
+        self.keep_cause_room(entry);
         for ack in entry.acks.drain(..) {
             if Self::has_planted(Bug::AnswerBeforeCommit) {
                 ack.send();

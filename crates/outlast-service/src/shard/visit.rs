@@ -211,6 +211,9 @@ impl Shard {
         if let Past::Compared = entry.past {
             self.is_of(entry, &input, now);
         }
+        if comes_once(&input) {
+            self.cause_room(entry);
+        }
         let Some(run) = entry.run.as_mut() else {
             return Ok(());
         };
