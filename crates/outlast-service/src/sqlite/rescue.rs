@@ -41,8 +41,10 @@ pub(super) fn save(conn: &Connection, place: &Place) -> Saved {
         Ok(path) => path,
         Err(e) => return Saved::No(e.to_string()),
     };
+    // Not every name is text; SQLite takes the bytes as they are.
+    let name = path.as_os_str().as_encoded_bytes();
     let copied = conn
-        .execute("VACUUM INTO ?1", [path.to_string_lossy()])
+        .execute("VACUUM INTO CAST(?1 AS TEXT)", [name])
         .map_err(|e| e.to_string())
         .and_then(|_| touch::sync(&path).map_err(|e| e.to_string()))
         .and_then(|()| touch::sync_directory_of(&path).map_err(|e| e.to_string()));

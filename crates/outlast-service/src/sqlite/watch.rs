@@ -56,14 +56,15 @@ impl Watch {
     /// Compares them with what is there now.
     pub(super) fn look(&mut self, place: &Place) -> Sight {
         let (now, length) = Files::of(place);
-        if now == self.files {
-            if length < self.length {
-                return Sight::Shortened;
-            }
+        let then = &self.files;
+        // Before the log is looked at: what it holds must not go into such a file.
+        if now.pid == then.pid && now.db.is_some() && now.db == then.db && length < self.length {
+            return Sight::Shortened;
+        }
+        if now == *then {
             self.length = length;
             return Sight::Intact;
         }
-        let then = &self.files;
         let is_same_or_gone =
             |then: Option<FileId>, now: Option<FileId>| now.is_none() || now == then;
         if now.pid == then.pid

@@ -183,6 +183,34 @@ fn a_file_that_loses_its_end_is_not_filled_up_with_nothing() {
 }
 
 #[test]
+fn the_log_of_a_file_that_lost_its_end_is_not_copied_into_it() {
+    let owned = Owned::new();
+    owned.store.reopen().expect("all of the log is in the file");
+    let whole = fs::read(owned.db()).expect("reads");
+    cut(&owned.db(), 8192);
+    fs::remove_file(owned.path("data/runs.db-wal")).expect("removes");
+    let told = owned.refusal();
+    assert!(told.contains("OL-4117"), "{told}");
+    owned.cannot_reopen("OL-4117");
+    assert!(fs::read(owned.db()).expect("reads") == whole[..8192]);
+}
+
+/// The copy went to a file of another name, and an empty one was said to be it.
+#[test]
+fn a_file_in_a_directory_whose_name_is_no_text_is_saved_too() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let odd = dir.path().join(OsStr::from_bytes(b"data-\xff"));
+    fs::create_dir(&odd).expect("makes");
+    let store = booted(&odd.join("runs.db"));
+    store.commit(&[start(1, 1, "a")]).expect("writes");
+    fs::remove_file(odd.join("runs.db")).expect("removes");
+    store.commit(&[start(2, 2, "b")]).expect_err("noticed");
+    has_the_run(&odd.join("runs.db.rescued-1"));
+}
+
+#[test]
 fn an_older_copy_in_its_place_is_left_alone() {
     let owned = Owned::new();
     owned.store.reopen().expect("all of the log is in the file");
