@@ -173,6 +173,7 @@ mod tests {
 
     use super::*;
     use crate::run::Run;
+    use crate::step::State;
 
     fn condense(records: Vec<Record>) -> Vec<Record> {
         let needed = needed(records.iter());
@@ -290,6 +291,18 @@ mod tests {
         run
     }
 
+    /// Whether it can follow: of steps only those end that run, which folding does not ask.
+    fn is_possible(run: &Run, record: &Record) -> bool {
+        let step = match record {
+            Record::Fact(Fact::StepFailed { seq, .. } | Fact::StepHandedBack { seq, .. }) => {
+                run.step(*seq)
+            }
+            Record::Fact(_) | Record::Event(_) => None,
+        };
+        let is_idle = step.is_some_and(|step| matches!(step.state, State::Waiting { .. }));
+        !is_idle && run.clone().evolve(record).is_ok()
+    }
+
     #[test]
     fn what_is_left_folds_to_the_same_run_and_does_not_grow() {
         let mut chance = Chance(7);
@@ -298,7 +311,7 @@ mod tests {
             for n in 1..200 {
                 let record = Record::Fact(fact(&mut chance, n));
                 assert!(is_passing(&record));
-                if whole.clone().evolve(&record).is_err() {
+                if !is_possible(&whole, &record) {
                     continue;
                 }
                 whole.evolve(&record).expect("it fits");
