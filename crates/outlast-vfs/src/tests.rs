@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use crate::{Call, Cutter, Dice, Disk, Fault, FileNo, How, Lab, Lasting, Op, Tape};
+use crate::{Beside, Call, Cutter, Dice, Disk, Fault, FileNo, How, Lab, Lasting, Op, Tape, beside};
 
 fn dir() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
@@ -244,8 +244,59 @@ fn every_kind_of_call_can_fail() {
             drop(conn);
             Ok(())
         });
+        // SQLite says nothing of directories: the program does.
+        let path = dir.path().join("a.db");
+        let told = beside(&path, Beside::SyncDirectory);
+        assert_eq!(told.is_err(), call == Call::SyncDirectory, "{call:?}");
         assert_eq!(lab.struck(), 1, "{call:?}: {outcome:?}");
         // What a file system says of a name it cannot remove is heard by nobody.
-        assert!(outcome.is_err() || call == Call::Delete, "{call:?}");
+        let is_unheard = matches!(call, Call::Delete | Call::SyncDirectory);
+        assert_eq!(outcome.is_err(), !is_unheard, "{call:?}");
     }
+}
+
+#[test]
+fn what_a_program_does_beside_sqlite_is_on_the_tape() {
+    let dir = dir();
+    let lab = Lab::on(dir.path()).expect("watches");
+    let path = dir.path().join("log");
+    std::fs::write(&path, b"1234").expect("writes");
+    beside(&path, Beside::SyncDirectory).expect("nothing fails");
+    let write = Beside::Write {
+        at: 0,
+        bytes: b"1234",
+    };
+    beside(&path, write).expect("nothing fails");
+    beside(&path, Beside::Sync).expect("nothing fails");
+    for (call, what) in [(Call::Write, write), (Call::Sync, Beside::Sync)] {
+        lab.arm(Fault::once(call, 1, How::Full));
+        let refused = beside(&path, what).expect_err("there is no room");
+        assert_eq!(refused.raw_os_error(), Some(28));
+    }
+    let file = FileNo(0);
+    let (name, bytes) = ("log".to_owned(), b"1234".to_vec());
+    let expected = [
+        Op::Create { name, file },
+        Op::SyncDirectory,
+        Op::Write { file, at: 0, bytes },
+        Op::Sync { file },
+        Op::SyncFailed { file },
+    ];
+    assert_eq!(lab.tape().ops, expected);
+}
+
+#[test]
+fn a_process_that_was_killed_changes_nothing() {
+    let dir = dir();
+    let lab = Lab::on(dir.path()).expect("watches");
+    let conn = open(dir.path());
+    conn.execute_batch("CREATE TABLE t(x)").expect("makes");
+    let before = lab.tape().ops;
+    lab.kill();
+    let refused = conn.execute("INSERT INTO t VALUES (1)", ());
+    drop(conn);
+    assert!(refused.is_err());
+    assert_eq!(lab.tape().ops, before);
+    lab.lift();
+    assert_eq!(rows(dir.path()), 0, "the next process finds what was there");
 }
