@@ -113,7 +113,7 @@ impl Layers {
     }
 
     fn lay(&mut self, id: CommitNo, head: CommitNo, records: &[Record]) -> Laid {
-        let mut facts = Facts::new(records.to_vec());
+        let mut facts = Facts::new(records.to_vec()).left();
         let (mut prev, mut replaces, mut gone) = (head, Vec::new(), 0);
         let stays = self.0.len() - self.worth_replacing(&facts);
         for layer in self.0.drain(stays..).rev() {
@@ -180,6 +180,14 @@ impl Facts {
     fn and(mut self, mut newer: Self) -> Self {
         self.records.append(&mut newer.records);
         self.sizes.append(&mut newer.sizes);
+        self.left()
+    }
+
+    /// What is left of them.
+    fn left(mut self) -> Self {
+        if self.records.len() <= 1 {
+            return self;
+        }
         let needed = needed(self.records.iter());
         let mut kept = needed.iter();
         self.records.retain(|_| kept.next() == Some(&true));

@@ -1,10 +1,10 @@
 //! Batches reach the disk here, and nothing leaves before they have.
 //!
 //! ```text
-//!  written                    ──▶ released
-//!  not written (no room, or   ──▶ in parts: what can be written is, the rest is thrown back,
+//!  written                    --> released
+//!  not written (no room, or   --> in parts: what can be written is, the rest is thrown back,
 //!   a row is not as expected)     with what relies on it and nothing else (`part`)
-//!  nobody knows (it failed)   ──▶ every shard is cut off; the writer opens the store again and
+//!  nobody knows (it failed)   --> every shard is cut off; the writer opens the store again and
 //!                                 the shards start over from what it has (`reopen`)
 //! ```
 

@@ -3,7 +3,7 @@
 //! go on, and so does everybody who waits.
 //!
 //! ```text
-//!  decides ──store failed: cut_off──▶ away ──open again: start_over──▶ decides
+//!  decides --store failed: cut_off--> away --open again: start_over--> decides
 //!                                      callers are refused at once; outcomes and waits are kept
 //! ```
 

@@ -2,9 +2,9 @@
 //! Attempts that run go on, and their outcomes count.
 //!
 //! ```text
-//!  not written ──▶ answers: refused        what comes only once (outcomes, reports, posts): applied again
+//!  not written --> answers: refused        what comes only once (outcomes, reports, posts): applied again
 //!                  attempts: never began   whoever waits for an end or an update: waits on
-//!  first visit ──▶ the record is compared with what is out
+//!  first visit --> the record is compared with what is out
 //!                    out, recorded         goes on
 //!                    out, not recorded     recorded as it runs (it needed no commit of its own)
 //!                    out, nobody wants it  told to stop

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use outlast_engine::{Error, Input, Run, apply, workflow_task};
 use outlast_model::event::DeliveryFailedCause;
+use outlast_model::id::Seq;
 use outlast_model::planted::Bug;
 use outlast_model::post::PostBody;
 use outlast_model::task::{AttemptResult, RunNo, StopReason, WorkflowTask};
@@ -230,19 +231,15 @@ impl Shard {
             *fast = is_fast;
         }
         let once = comes_once(&input).then(|| input.clone());
-        let mut update = None;
+        let (mut update, mut reported) = (None, None);
         if let Input::Update { request, .. } = &input {
             update = Some(request.id.clone());
-        }
-        let mut reported = None;
-        if let Input::Report { attempt, .. } = &input {
+        } else if let Input::Report { attempt, .. } = &input {
             reported = Some(attempt.seq);
         }
         match (apply(run, input, now, &mut entry.decision), from) {
             (Ok(()), Sender::Report(reply)) => {
-                let activity = reported.and_then(|seq| run.activity(seq));
-                let is_unwanted = activity.is_some_and(|a| a.is_cancel_requested);
-                let stop = is_unwanted.then_some(StopReason::Cancelled);
+                let stop = reported.and_then(|seq| stop_of(run, seq));
                 entry.acks.push(Ack::Report(reply, Ok(stop)));
             }
             (Err(Error::Refused(refusal)), Sender::Report(reply)) => {
@@ -403,6 +400,12 @@ pub(super) fn comes_once(input: &Input) -> bool {
             | Input::Returned
             | Input::ForeignWake
     )
+}
+
+/// Whether an attempt that reports is told to stop.
+fn stop_of(run: &Run, seq: Seq) -> Option<StopReason> {
+    let is_unwanted = run.activity(seq)?.is_cancel_requested;
+    is_unwanted.then_some(StopReason::Cancelled)
 }
 
 /// Bytes of the payloads that an input brings.
