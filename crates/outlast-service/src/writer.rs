@@ -10,6 +10,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::batch::Batch;
+use crate::store::CommitNo;
 use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, yield_now};
 
 /// A batch and the shard it came from.
@@ -17,6 +18,29 @@ use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, yield_now};
 pub(crate) struct Parcel {
     pub(crate) shard: usize,
     pub(crate) batch: Batch,
+    /// Of its commits, once they are in a group to be written.
+    pub(crate) taken: Taken,
+}
+
+/// What was taken out of a parcel to be written in one group.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    /// How many commits.
+    pub(crate) commits: usize,
+    /// The last of them.
+    pub(crate) last: Option<CommitNo>,
+}
+
+impl Parcel {
+    /// As it comes from the shard.
+    pub(crate) fn new(shard: usize, batch: Batch) -> Self {
+        let taken = Taken::default();
+        Self {
+            shard,
+            batch,
+            taken,
+        }
+    }
 }
 
 /// Batches on their way to the writer thread.

@@ -21,13 +21,11 @@ fn write(written: &Written, parcels: VecDeque<Parcel>) {
 }
 
 fn parcel(shard: usize, generation: u64) -> Parcel {
-    Parcel {
-        shard,
-        batch: Batch {
-            generation,
-            ..Batch::default()
-        },
-    }
+    let batch = Batch {
+        generation,
+        ..Batch::default()
+    };
+    Parcel::new(shard, batch)
 }
 
 /// Two shards hand three batches each over, at once where they may; all are written, those of a

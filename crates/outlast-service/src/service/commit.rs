@@ -17,15 +17,7 @@ use crate::batch::{self, Batch};
 use crate::points;
 use crate::store::{Commit, CommitError, CommitNo, Expect};
 use crate::sync::{Builder, MutexGuard};
-use crate::writer::{Job, LEADER_LIMIT, Parcel};
-
-/// What was taken out of a parcel to be written in one group: its shard, how many commits, and the
-/// last of them.
-struct Taken {
-    shard: usize,
-    commits: usize,
-    last: Option<CommitNo>,
-}
+use crate::writer::{Job, LEADER_LIMIT, Parcel, Taken};
 
 impl Service {
     /// A batch leaves the shard: committed right here if the store is idle, else by the writer.
@@ -38,7 +30,7 @@ impl Service {
         {
             drop(seat);
             points::pass("leader.before");
-            self.commit(VecDeque::from([Parcel { shard, batch }]));
+            self.commit(VecDeque::from([Parcel::new(shard, batch)]));
             points::pass("leader.after");
             drop(lead);
             return;
@@ -48,7 +40,7 @@ impl Service {
     }
 
     pub(super) fn enqueue(&self, shard: usize, batch: Batch) {
-        self.queue.put(Parcel { shard, batch });
+        self.queue.put(Parcel::new(shard, batch));
     }
 
     pub(super) fn start_writer(self: &Arc<Self>) {
@@ -85,9 +77,8 @@ impl Service {
     /// right to commit.
     fn commit(&self, mut parcels: VecDeque<Parcel>) {
         let mut group: Vec<Commit> = Vec::new();
-        let take = |parcel: &mut Parcel| {
-            let taken = Taken {
-                shard: parcel.shard,
+        for parcel in &mut parcels {
+            parcel.taken = Taken {
                 commits: parcel.batch.commits.len(),
                 last: parcel.batch.last(),
             };
@@ -96,11 +87,9 @@ impl Service {
             } else {
                 group.append(&mut parcel.batch.commits);
             }
-            taken
-        };
-        let taken: Vec<Taken> = parcels.iter_mut().map(take).collect();
+        }
         if group.is_empty() {
-            return self.release(parcels, &taken);
+            return self.release(parcels);
         }
         let begun = self.clock.now();
         match self.store.commit(&group) {
@@ -108,19 +97,19 @@ impl Service {
                 let spent = self.clock.now().since(begun);
                 self.meter.commit_time.record_time(spent);
                 let mut rest = group.as_slice();
-                for of in &taken {
-                    let (mine, others) = rest.split_at(of.commits);
-                    self.count_runs(of.shard, mine);
+                for parcel in &parcels {
+                    let (mine, others) = rest.split_at(parcel.taken.commits);
+                    self.count_runs(parcel.shard, mine);
                     rest = others;
                 }
                 self.count(&group);
                 self.store_wrote(&group);
-                self.release(parcels, &taken);
+                self.release(parcels);
             }
             Err(error) => {
                 let mut rest = group.into_iter();
-                for (parcel, of) in parcels.iter_mut().zip(&taken) {
-                    parcel.batch.commits = rest.by_ref().take(of.commits).collect();
+                for parcel in &mut parcels {
+                    parcel.batch.commits = rest.by_ref().take(parcel.taken.commits).collect();
                 }
                 match error {
                     CommitError::Full | CommitError::Conflict { .. } => {
@@ -153,10 +142,10 @@ impl Service {
         }
     }
 
-    fn release(&self, parcels: VecDeque<Parcel>, taken: &[Taken]) {
+    fn release(&self, parcels: VecDeque<Parcel>) {
         points::pass("release.before");
-        for of in taken {
-            self.raise(of.shard, of.last);
+        for parcel in &parcels {
+            self.raise(parcel.shard, parcel.taken.last);
         }
         for parcel in parcels {
             self.release_one(parcel.shard, parcel.batch);

@@ -163,13 +163,13 @@ impl Service {
                     Err((error, batches)) => {
                         failed = Some(error);
                         let batches = batches.into_iter();
-                        left.extend(batches.map(|batch| Parcel { shard, batch }));
+                        left.extend(batches.map(|batch| Parcel::new(shard, batch)));
                     }
                 }
                 continue;
             }
             let batches = void.into_iter().chain([rest]);
-            left.extend(batches.map(|batch| Parcel { shard, batch }));
+            left.extend(batches.map(|batch| Parcel::new(shard, batch)));
         }
         for (shard, last, batches) in good {
             self.raise(shard, last);
