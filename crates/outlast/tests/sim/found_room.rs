@@ -22,7 +22,8 @@ fn a_run_is_replaced_as_a_whole_or_not_at_all() {
     start.run_id = RunId::v7(1, 77);
     start.request_id = Some("another".into());
     story.start_with(start, Box::new(|_| {}));
-    story.next();
+    let task = story.next().expect("the new run begins");
+    story.answer(&task);
     story.process.take_batch();
     let batch = story.process.parcels.pop_front().expect("both are decided");
     assert_eq!(batch.commits.len(), 2);
