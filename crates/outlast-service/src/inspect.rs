@@ -98,7 +98,10 @@ impl Inspector {
     pub fn history(&self, run: &RunRef) -> Result<Vec<Event>, Refusal> {
         let row = read::row_of(&self.view, run)?;
         let run_id = row.run_id;
-        read::events(&self.view, row.no).map_err(|reason| Refusal::Quarantined { run_id, reason })
+        read::recall(&self.view, row.no).map_err(|error| Refusal::Quarantined {
+            run_id,
+            reason: error.to_string(),
+        })
     }
 
     fn exactly(&self, text: &str) -> Result<Option<RunRow>, Refusal> {

@@ -79,11 +79,6 @@ pub(crate) fn fold(loaded: &Loaded, shard: u32, window: Window) -> Result<Run, S
     Ok(run)
 }
 
-/// A run's history.
-pub(crate) fn events(store: &dyn Store, no: RunNo) -> Result<Vec<Event>, String> {
-    recall(store, no).map_err(|e| e.to_string())
-}
-
 /// A run's history; the error says whether the run is at fault or the store.
 pub(crate) fn recall(store: &dyn Store, no: RunNo) -> Result<Vec<Event>, ReadError> {
     let blobs = store.history(no)?;

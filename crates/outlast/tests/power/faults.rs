@@ -2,7 +2,8 @@
 //!
 //! Nothing may be lost, doubled or without an answer. The store alone meets a fault at each of its
 //! calls in every scenario in which nothing fails by itself; an application with its engine meets
-//! some of them, thrown with dice (`OUTLAST_FAULTS` says how many), after its first acknowledgement.
+//! them after its first acknowledgement: `OUTLAST_FAULTS` of them, thrown with dice, or each once if
+//! there are no more.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ use outlast_vfs::{Call, Dice, Fault, How, Lasting};
 use crate::bare::{self, Bare};
 use crate::exam::examine;
 use crate::life::{Story, scratch};
-use crate::tape::{Outcomes, Plan};
+use crate::tape::Plan;
 use crate::{beside_others, hear, knob, script};
 
 /// Applications that meet a fault, without a knob.
@@ -21,35 +22,9 @@ const FEW: usize = 60;
 /// Scenarios of applications that meet them.
 const SCENARIOS: usize = 20;
 
-/// What an application does while the disk is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FullDisk {
-    /// It waits for room, and attempts that run meanwhile may count as lost.
-    Waits,
-    /// It refuses at once what it cannot write, and attempts that run meanwhile count.
-    Refuses,
-}
-
-/// The one switch for it.
-const FULL_DISK: FullDisk = FullDisk::Waits;
-
-impl FullDisk {
-    /// Writes that find no room before there is some again. If an application that should refuse
-    /// waits instead, a second for each, its client counts as stuck.
-    fn writes(self) -> u64 {
-        match self {
-            Self::Waits => 2,
-            Self::Refuses => 40,
-        }
-    }
-
-    fn outcomes(self) -> Outcomes {
-        match self {
-            Self::Waits => Outcomes::MayBeLost,
-            Self::Refuses => Outcomes::Count,
-        }
-    }
-}
+/// Writes that find no room before there is some again. An application that waits for room instead
+/// of refusing would wait longer than its client does, who counts as stuck then.
+const FULL_WRITES: u64 = 6;
 
 /// What a call can meet, and for how long: room comes back when that was asked for.
 fn hows(call: Call) -> &'static [(How, Lasting)] {
@@ -156,7 +131,7 @@ struct Case {
     clean: Arc<Story>,
 }
 
-/// Cases by dice, spread over the scenarios.
+/// Cases spread over the scenarios: by dice, or all there are.
 fn thrown(count: usize, seed: u64) -> Vec<Case> {
     let mut dice = Dice::new(&[seed]);
     let scenarios: Vec<_> = script::all().take(SCENARIOS).collect();
@@ -164,11 +139,15 @@ fn thrown(count: usize, seed: u64) -> Vec<Case> {
     for scenario in &scenarios {
         let plan = Plan::new(scenario, scenario.name).copying();
         let (calls, clean) = plan.usual().expect("a directory to watch");
-        let (faults, clean) = (faults(|call| calls[&call]), Arc::new(clean));
-        for _ in 0..count.div_ceil(scenarios.len()) {
-            let mut fault = faults[dice.below(faults.len())].clone();
+        let (mut faults, clean) = (faults(|call| calls[&call]), Arc::new(clean));
+        let share = count.div_ceil(scenarios.len());
+        if share < faults.len() {
+            let thrown = (0..share).map(|_| faults[dice.below(faults.len())].clone());
+            faults = thrown.collect();
+        }
+        for mut fault in faults {
             if fault.lasting == Lasting::UntilLifted {
-                fault.lasting = Lasting::For(FULL_DISK.writes());
+                fault.lasting = Lasting::For(FULL_WRITES);
             }
             let (plan, clean) = (plan.clone(), clean.clone());
             let fault = Some(fault);
@@ -187,9 +166,7 @@ fn an_application_survives_a_fault_at_any_call() {
     let cases = thrown(knob("OUTLAST_FAULTS").unwrap_or(FEW), 1);
     let struck = AtomicUsize::new(0);
     let wrong = all(&cases, |Case { plan, clean }| {
-        let found = plan
-            .endure(clean, FULL_DISK.outcomes())
-            .expect("a directory to watch");
+        let found = plan.endure(clean).expect("a directory to watch");
         struck.fetch_add(usize::from(found.is_some()), Ordering::Relaxed);
         let said = |what| format!("{}, {:?}: {what}", plan.name, plan.fault);
         found.into_iter().flatten().map(said).collect()

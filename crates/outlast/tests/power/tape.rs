@@ -173,35 +173,20 @@ impl Plan {
 
     /// What is wrong with how it ends if this fails, in a process that lives on. Nothing is known if
     /// nothing failed.
-    pub(crate) fn endure(
-        &self,
-        clean: &Story,
-        outcomes: Outcomes,
-    ) -> io::Result<Option<Vec<String>>> {
+    pub(crate) fn endure(&self, clean: &Story) -> io::Result<Option<Vec<String>>> {
         let (mut lives, scribe) = self.live()?;
         let struck = scribe.struck();
         if struck == 0 {
             return Ok(None);
         }
         lives.story.failures += struck;
-        let scenario = match outcomes {
-            Outcomes::MayBeLost => *self.scenario,
-            Outcomes::Count => Scenario {
-                or_else: &[],
-                ..*self.scenario
-            },
+        // The process lives: an attempt that runs while a commit fails counts.
+        let scenario = Scenario {
+            or_else: &[],
+            ..*self.scenario
         };
         Ok(Some(judge::judge(&scenario, &lives.told(), Some(clean))))
     }
-}
-
-/// What becomes of an attempt that runs while a commit fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcomes {
-    /// It may count as lost.
-    MayBeLost,
-    /// It counts: the process lives.
-    Count,
 }
 
 impl Recording {
