@@ -148,7 +148,7 @@ impl World {
     }
 
     /// An attempt whose code has returned is lost with no process: only an answer or its time
-    /// ends it.
+    /// ends it. How it ended may have made room for a newer failure, which has its own start.
     fn judge_loss(&self, task: &ActivityTask) {
         let token = task.token;
         let mut is_outside = false;
@@ -156,6 +156,10 @@ impl World {
             records.iter().filter_map(fact).any(|fact| match fact {
                 Fact::AttemptLeft { seq } if *seq == token.seq => {
                     is_outside = true;
+                    false
+                }
+                Fact::AttemptStarted { seq, .. } if *seq == token.seq => {
+                    is_outside = false;
                     false
                 }
                 Fact::AttemptFailed { seq, failure, .. } if *seq == token.seq => {
