@@ -61,7 +61,9 @@ const KINDS: [(&str, &[Deed]); 11] = [
 /// Records a run with the code and the rules of today.
 fn recorded(kind: &'static str, deeds: &[Deed]) -> Vec<Event> {
     drive(async {
-        let gate = Gate(Arc::new(Semaphore::new(0)));
+        let shut = || Arc::new(Semaphore::new(0));
+        let (came, passes) = (shut(), shut());
+        let gate = Gate { came, passes };
         let env = TestEnv::new().state(gate.clone());
         let env = env.activity(charge).activity(refund);
         let env = env.workflow(story).workflow(shipment);
@@ -69,9 +71,13 @@ fn recorded(kind: &'static str, deeds: &[Deed]) -> Vec<Event> {
         let app = env.start().await;
         let run = app.start(story, kind).id("story").await.expect("it starts");
         at_rest(&run, &clock, false).await;
+        if deeds.contains(&Deed::Open) {
+            // A call that is told to stop before its code has begun does not begin.
+            drop(gate.came.acquire().await);
+        }
         for deed in deeds {
             match deed {
-                Deed::Open => gate.0.add_permits(1),
+                Deed::Open => gate.passes.add_permits(1),
                 Deed::Hour => clock.advance(&app, 1.hours()),
                 Deed::Day => clock.advance(&app, 1.days()),
                 Deed::Cancel => run.cancel().await.expect("it is durable"),
