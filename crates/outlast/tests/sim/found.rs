@@ -394,9 +394,8 @@ fn code_that_waits_for_the_disk_runs_although_messages_keep_coming() {
     assert!(slices > 1, "{slices} slices");
 }
 
-/// The first suspect ended without a slice and nobody took its place.
-#[test]
-fn suspects_go_on_when_the_one_that_is_tried_is_terminated() {
+/// Runs `a`, `b` and `c`, of which one may have ended the process three times.
+fn suspects() -> Story {
     let mut story = Story::new(SHAPE);
     for id in ["a", "b", "c"] {
         story.start(id, vec![Node::Recv(true)]);
@@ -411,6 +410,13 @@ fn suspects_go_on_when_the_one_that_is_tried_is_terminated() {
         assert!(story.next().is_none());
         story.commit();
     }
+    story
+}
+
+/// The first suspect ended without a slice and nobody took its place.
+#[test]
+fn suspects_go_on_when_the_one_that_is_tried_is_terminated() {
+    let mut story = suspects();
     let input = Input::Terminate { reason: "x".into() };
     let (run, reply) = (RunRef::newest("a".into()), Box::new(|_| {}));
     story.accept(Mail::Message { run, input, reply });
@@ -421,19 +427,7 @@ fn suspects_go_on_when_the_one_that_is_tried_is_terminated() {
 /// The next suspect could not be read any more, and kept the place of all behind it.
 #[test]
 fn suspects_go_on_when_the_one_whose_turn_it_is_cannot_be_read() {
-    let mut story = Story::new(SHAPE);
-    for id in ["a", "b", "c"] {
-        story.start(id, vec![Node::Recv(true)]);
-    }
-    story.settle();
-    for value in 1..4 {
-        story.crash();
-        for id in ["a", "b", "c"] {
-            story.signal(id, "b", value);
-        }
-        assert!(story.next().is_none());
-        story.commit();
-    }
+    let mut story = suspects();
     let broken = story.disk.runs_of(&"b".into()).remove(0);
     story.process.shard.evicted(broken.run_id);
     story.disk.store.damage(broken.no);
