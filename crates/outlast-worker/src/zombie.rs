@@ -247,6 +247,12 @@ impl Undead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunk::Work;
+    use crate::clock;
+    use crate::event::Severity;
+    use crate::queue::Queues;
+    use outlast_model::task::{AttemptKind, RunNo, StepTask};
+    use outlast_model::{Attempt, Incarnation, QueueName, RunId, Seq, StepName};
     use std::fmt::Write;
 
     /// Every state against everything that can be seen: a reviewer reads this table.
@@ -269,6 +275,72 @@ mod tests {
             }
         }
         insta::assert_snapshot!(table);
+    }
+
+    /// A step that ignores that it should stop.
+    fn deaf() -> (AttemptToken, Arc<Life>) {
+        let token = AttemptToken {
+            shard: 0,
+            run: RunNo(1),
+            kind: AttemptKind::Step,
+            seq: Seq(1),
+            attempt: Attempt::FIRST,
+            incarnation: Incarnation::default(),
+        };
+        let task = StepTask {
+            token,
+            run_id: RunId(7),
+            name: StepName::new("deaf"),
+            queue: QueueName::new("default"),
+        };
+        let life = Life::new(&Work::Step(task), &Queues::default());
+        life.stop.fire(StopReason::Cancelled);
+        (token, Arc::new(life))
+    }
+
+    /// A whole life, looked at every second, with the times as they are by default.
+    #[test]
+    fn it_is_told_in_doubling_pauses_counted_after_the_grace_and_given_up_after_an_hour() {
+        let (settings, bus, undead) = (Settings::default(), Bus::default(), Undead::default());
+        let (heard, told) = (Arc::new(Mutex::new(Vec::new())), clock::now());
+        let ear = heard.clone();
+        bus.listen(Severity::Debug, move |event| {
+            ear.lock().expect("nobody panics").push(event.name());
+        });
+        let (token, life) = deaf();
+        undead.add(Case::new(token, life.clone(), told), told, &bus);
+        let (mut said, mut tries) = (Vec::new(), Vec::new());
+        for second in 1..=2 * 3_600 {
+            let before = undead.lock()[0].tries;
+            let now = told + Duration::from_secs(second);
+            assert!(
+                !undead.look(now, &settings, &bus),
+                "one is no reason to stop"
+            );
+            if undead.lock()[0].tries > before {
+                tries.push(second);
+            }
+            let heard = std::mem::take(&mut *heard.lock().expect("nobody panics"));
+            said.extend(heard.into_iter().map(|name| (second, name)));
+            let counted = usize::from(second >= 10);
+            assert_eq!(undead.zombies().0, counted, "at {second} s");
+        }
+        assert_eq!(tries[..8], [1, 2, 4, 8, 16, 32, 64, 124]);
+        assert!(tries[7..].windows(2).all(|two| two[1] - two[0] == 60));
+        assert!(
+            *tries.last().expect("told") < 3_600,
+            "nobody tells it any more"
+        );
+        let expected = [
+            (1, "cancel-ignored"),
+            (10, "zombie"),
+            (3_600, "zombie-given-up"),
+        ];
+        assert_eq!(said, expected);
+        life.end();
+        assert!(!undead.look(told + Duration::from_secs(7_201), &settings, &bus));
+        assert_eq!(undead.zombies(), (0, 1), "gone, and remembered");
+        assert_eq!(*heard.lock().expect("nobody panics"), ["zombie-ended"]);
     }
 
     #[test]

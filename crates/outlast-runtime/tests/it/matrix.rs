@@ -5,8 +5,12 @@ use std::rc::Rc;
 
 use futures::FutureExt;
 use futures::future::{Either, join_all, select, try_join_all};
-use outlast_model::{CancelMode, Failure, Resolution};
-use outlast_runtime::{Context, MainOutcome};
+use outlast_model::event::{CancelOf, ExternalEvent};
+use outlast_model::view::RunRef;
+use outlast_model::{
+    CancelMode, ChildOptions, Failure, Payload, PromiseId, Resolution, Seq, WorkflowId,
+};
+use outlast_runtime::{Context, MainOutcome, SignalHandler};
 
 use crate::backend::{Backend, short};
 use crate::flow::{Flow, act, act_with, done, sleep, step, word};
@@ -50,6 +54,157 @@ fn calls_made_in_a_fixed_order_get_fixed_numbers_of_their_kind() {
     assert_eq!(backend.log(), numbers);
     drop(backend.replayed().expect("replays"));
     assert_eq!(backend.log(), numbers);
+}
+
+/// One call of every kind, each to something of this name.
+fn one_of_each(ctx: Context, name: &str) -> [outlast_runtime::Operation; 8] {
+    let target = || RunRef::newest(WorkflowId::new(name));
+    let options = ChildOptions::default();
+    [
+        act(ctx, name),
+        ctx.child(name.into(), None, Payload::null(), options),
+        sleep(ctx, 1),
+        ctx.signal_external(target(), name.into(), Payload::null()),
+        step(ctx, name),
+        ctx.cancel_external(target(), "enough"),
+        ctx.promise(PromiseId::new(name)),
+        ctx.recv(name.into()),
+    ]
+}
+
+#[test]
+fn every_kind_of_call_has_a_counter_of_its_own() {
+    let flow = Flow::new(|ctx, log| async move {
+        let mut calls = Vec::new();
+        for name in ["x", "y", "z"] {
+            calls.extend(one_of_each(ctx, name));
+            // One more of a kind moves no other.
+            calls.push(act(ctx, name));
+        }
+        for call in &calls {
+            let (kind, seq) = call.kind_and_seq();
+            log.note(format!("{} {seq}", kind.name()));
+        }
+        let unnamed = [ctx.next_promise_id(), ctx.next_promise_id()];
+        log.note(format!("{} {}", unnamed[0], unnamed[1]));
+        join_all(calls).await;
+        done()
+    });
+    let backend = Backend::started(flow);
+    let kinds = [
+        "activity",
+        "child",
+        "timer",
+        "external signal",
+        "step",
+        "external cancel",
+        "promise",
+        "recv",
+    ];
+    let mut expected = Vec::new();
+    for round in 1..=3 {
+        for kind in kinds {
+            let seq = if kind == "activity" {
+                2 * round - 1
+            } else {
+                round
+            };
+            expected.push(format!("{kind} {seq}"));
+        }
+        expected.push(format!("activity {}", 2 * round));
+    }
+    let log = backend.log();
+    let (numbers, unnamed) = log.split_at(27);
+    assert_eq!(numbers, expected);
+    assert!(
+        unnamed[0].contains("#1 ") && unnamed[0].ends_with("#2"),
+        "{log:?}"
+    );
+    drop(backend.replayed().expect("replays"));
+    assert_eq!(backend.log(), log);
+}
+
+/// What a backend may hear.
+type Job = dyn Fn(&mut Backend);
+
+#[test]
+fn each_job_reaches_the_call_of_its_kind_and_number_and_no_other() {
+    let flow = Flow::new(|ctx, log| async move {
+        for name in ["x", "y"] {
+            for call in one_of_each(ctx, name) {
+                let (log, (kind, seq)) = (log.clone(), call.kind_and_seq());
+                ctx.spawn(async move {
+                    log.note(format!("{} {seq} {}", kind.name(), word(&call.await)));
+                });
+            }
+        }
+        let noted = log.clone();
+        let handler: SignalHandler = Rc::new(move |_, input| {
+            noted.note(format!("handled {}", String::from_utf8_lossy(&input.data)));
+            async { Ok(()) }.boxed_local()
+        });
+        ctx.on_signal("handled".into(), handler);
+        ctx.recv("end".into()).await;
+        log.note(format!("main, cancelled: {}", ctx.is_cancelled()));
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    let told = |backend: &Backend, before: usize| backend.log().split_off(before);
+    const SECOND: Seq = Seq(2);
+    let steps: [(&Job, &[&str]); 9] = [
+        (&|b| drop(b.complete(2, "a").turn()), &["activity 2 ok:a"]),
+        (&|b| drop(b.fire(2).turn()), &["timer 2 ok:"]),
+        (
+            &|b| {
+                let result = Resolution::Completed(Payload::bytes("s"));
+                b.resolve_step(2, result).turn();
+            },
+            &["step 2 ok:s"],
+        ),
+        (
+            &|b| {
+                b.child_started(2).turn();
+                b.child_completed(2, "c").turn();
+            },
+            &["child 2 ok:c"],
+        ),
+        (
+            &|b| {
+                let delivered = ExternalEvent::SignalDelivered { seq: SECOND };
+                b.external(delivered).turn();
+            },
+            &["external signal 2 ok:"],
+        ),
+        (
+            &|b| {
+                let of = CancelOf::External(SECOND);
+                b.external(ExternalEvent::CancelDelivered { of }).turn();
+            },
+            &["external cancel 2 ok:"],
+        ),
+        (&|b| drop(b.settle("y", "7").turn()), &["promise 2 ok:7"]),
+        (&|b| drop(b.signal("y", "m").turn()), &["recv 2 ok:m"]),
+        (&|b| drop(b.signal("handled", "h").turn()), &["handled h"]),
+    ];
+    for (job, expected) in steps {
+        let before = backend.log().len();
+        job(&mut backend);
+        assert_eq!(told(&backend, before), expected);
+    }
+    // A cancel reaches all that are left; main does not wait for those that are told elsewhere.
+    let before = backend.log().len();
+    backend.cancel().turn();
+    let mut cancelled = told(&backend, before);
+    cancelled.sort();
+    let expected = [
+        "external cancel 1 cancelled",
+        "external signal 1 cancelled",
+        "main, cancelled: true",
+        "promise 1 cancelled",
+        "recv 1 cancelled",
+        "timer 1 cancelled",
+    ];
+    assert_eq!(cancelled, expected);
 }
 
 #[test]

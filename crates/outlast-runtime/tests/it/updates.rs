@@ -247,6 +247,43 @@ fn what_runs_after_main_has_returned_still_answers_and_the_rest_needs_no_command
 }
 
 #[test]
+fn a_handler_makes_commands_and_answers_long_after_main_has_returned() {
+    let flow = Flow::new(|ctx, log| {
+        let noted = log.clone();
+        let slow = handler(None, move |ctx, request| {
+            let log = noted.clone();
+            async move {
+                sleep(ctx, 1).await;
+                log.note("the handler goes on");
+                log.note(word(&act(ctx, "late").await));
+                Ok(request.input)
+            }
+            .boxed_local()
+        });
+        let end = HandlerEnd::Finish;
+        ctx.on_update("slow".into(), UpdateHandler { end, ..slow });
+        async move {
+            ctx.recv("end".into()).await;
+            log.note("main has returned");
+            done()
+        }
+    });
+    let mut backend = Backend::started(flow);
+    let commands = backend.update("u", "slow", "").turn();
+    assert_eq!(short(&commands), ["accept u", "timer 1"]);
+    let commands = backend.signal("end", "").turn();
+    assert_eq!(short(&commands), Vec::<String>::new(), "the close waits");
+    assert_eq!(backend.log(), ["main has returned"]);
+    let commands = backend.fire(1).turn();
+    assert_eq!(short(&commands), ["activity 1 late"]);
+    let commands = backend.complete(1, "x").turn();
+    assert_eq!(short(&commands), ["answer u", "complete"]);
+    let told = ["main has returned", "the handler goes on", "ok:x"];
+    assert_eq!(backend.log(), told);
+    backend.replayed().expect("replays the same");
+}
+
+#[test]
 fn a_replay_tells_updates_again_where_they_stood_among_the_signals() {
     for cache in [Cache::Keep, Cache::EvictAlways] {
         let flow = waiting(|ctx, log| {

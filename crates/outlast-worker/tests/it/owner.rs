@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use outlast_model::RunId;
 use outlast_model::task::AttemptResult;
-use outlast_worker::handle::{BackendToken, CompleteError, OpenError, PollError, PolledActivity};
+use outlast_worker::handle::{
+    BackendToken, CompleteError, OpenError, PollError, PolledActivity, QueueOptions,
+};
 use outlast_worker::owner::RegisterError;
 use outlast_worker::owner::entry::State;
 use tokio::sync::{Notify, oneshot};
@@ -155,6 +157,46 @@ async fn a_recycled_handle_is_another_one_with_the_same_options() {
     let polled = owner.next_activity(&queue("q")).await;
     let polled = polled.expect("pollers go on");
     assert_eq!(polled.generation, 2);
+}
+
+/// None of them as it is by default.
+fn unusual() -> QueueOptions {
+    let second = Duration::from_secs(1);
+    QueueOptions {
+        queue: queue("q"),
+        cached_runs: 11,
+        slice_slots: 12,
+        activity_slots: 13,
+        step_slots: 14,
+        workflow_pollers: 1,
+        activity_pollers: 2,
+        sticky_timeout: 15 * second,
+        longest_heartbeat: 16 * second,
+        default_heartbeat: 17 * second,
+        one_completion_at_a_time: true,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_handle_of_a_queue_is_opened_with_the_options_it_was_registered_with() {
+    let fake = Fake::new();
+    let (owner, _) = owner(&fake);
+    owner.register(unusual()).await.expect("it opens");
+    let poller = poll_activations(&owner, "q");
+    // A repair, a broken handle, an opening that fails at first.
+    assert!(owner.recycle(&queue("q")));
+    fake.until(|world| world.handles.len() == 2).await;
+    fake.fail_polls([PollError::Fatal("broken".into())]);
+    fake.until(|world| world.handles.len() == 3).await;
+    fake.openings([Opening::Fails(OpenError::Transient("not yet".into()))]);
+    assert!(owner.recycle(&queue("q")));
+    fake.until(|world| world.handles.len() == 4).await;
+    for (number, handle) in &fake.world().handles {
+        assert_eq!(handle.options, unusual(), "handle {number}");
+    }
+    assert!(!poller.is_finished(), "pollers go on");
+    owner.unregister(&queue("q")).await;
+    fake.is_content();
 }
 
 #[tokio::test(start_paused = true)]

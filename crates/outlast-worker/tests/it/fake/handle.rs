@@ -22,7 +22,7 @@ pub(super) struct FakeHandle {
 
 impl FakeHandle {
     pub(super) fn open(fake: Fake, options: &QueueOptions) -> Self {
-        let number = fake.change(|world| world.open((&options.queue).into()));
+        let number = fake.change(|world| world.open(options));
         Self {
             fake,
             number,

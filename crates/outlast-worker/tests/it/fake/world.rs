@@ -16,7 +16,7 @@ use outlast_model::{
 };
 use outlast_worker::handle::{
     BackendToken, CompleteError, Completion, PollError, PolledActivation, PolledActivity,
-    PolledAttempt, PolledQuery, PolledWork,
+    PolledAttempt, PolledQuery, PolledWork, QueueOptions,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -94,6 +94,7 @@ pub(crate) struct Attempt {
 /// A handle, seen from the cluster.
 pub(crate) struct HandleState {
     pub(crate) queue: QueueText,
+    pub(crate) options: QueueOptions,
     /// Instances it has, and how many batches they have seen.
     pub(crate) cached: BTreeMap<RunId, usize>,
     out: BTreeMap<RunId, Out>,
@@ -111,7 +112,8 @@ enum Out {
 }
 
 impl World {
-    pub(crate) fn open(&mut self, queue: QueueText) -> u64 {
+    pub(crate) fn open(&mut self, options: &QueueOptions) -> u64 {
+        let queue = QueueText::from(&options.queue);
         let mut others = self.handles.values();
         if others.any(|handle| handle.queue == queue && !handle.is_stopping) {
             self.complaints.push("two handles serve one queue".into());
@@ -121,6 +123,7 @@ impl World {
             number,
             HandleState {
                 queue,
+                options: options.clone(),
                 cached: BTreeMap::new(),
                 out: BTreeMap::new(),
                 evict: BTreeSet::new(),
