@@ -24,5 +24,6 @@ mod slots;
 mod step;
 #[path = "../support/mod.rs"]
 mod support;
+mod tree;
 mod trouble;
 mod view;

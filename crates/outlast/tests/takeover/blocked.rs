@@ -42,6 +42,57 @@ pub(crate) fn strict() -> Settings {
     }
 }
 
+mod noise {
+    use super::*;
+    use std::process::Command;
+
+    static GATE: Gate = Gate::new();
+
+    #[workflow]
+    async fn hangs(ctx: Ctx) -> Result<u64> {
+        let n = ctx.run(add, 1).await?;
+        GATE.pass();
+        Ok(n)
+    }
+
+    /// An application as it is made by default, whose code hangs.
+    fn hang() {
+        drive(async {
+            let place = tempfile::tempdir().expect("a directory");
+            let builder = Outlast::sqlite(place.path().join("runs.db"));
+            let builder = builder.activity(add).workflow(hangs).settings(strict());
+            let app = builder.start().await.expect("it opens");
+            let run = app.start(hangs, ()).id("noisy").await.expect("it starts");
+            until(&run, |d| d.trouble.is_some()).await;
+            GATE.open();
+            assert_eq!(run.result().await.expect("it ends"), 2);
+            app.shutdown().await;
+        });
+    }
+
+    /// In a process of its own: what it prints is looked at.
+    #[test]
+    fn stuck_code_is_told_on_the_standard_error_stream_unless_somebody_listens() {
+        const CHILD: &str = "OUTLAST_NOISY_CHILD";
+        if std::env::var_os(CHILD).is_some() {
+            return hang();
+        }
+        let name = "blocked::noise::\
+                    stuck_code_is_told_on_the_standard_error_stream_unless_somebody_listens";
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        child.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
+        let child = child.output().expect("it runs");
+        let told = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success(), "{told}");
+        let line = told.lines().find(|line| line.contains("[OL-5104]"));
+        let line = line.unwrap_or_else(|| panic!("nothing was said: {told}"));
+        assert!(line.starts_with("outlast: "), "{line}");
+        for part in ["noisy", "blocked.rs:", "the run is blocked"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
+}
+
 mod slow {
     use super::*;
 

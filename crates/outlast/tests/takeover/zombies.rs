@@ -105,6 +105,68 @@ mod blocking {
     }
 }
 
+mod silenced {
+    use super::*;
+
+    static GATE: Gate = Gate::new();
+
+    #[activity]
+    fn deaf(ctx: ActivityCtx) -> Result<u64> {
+        GATE.pass();
+        drop(ctx.heartbeat("still here"));
+        Ok(7)
+    }
+
+    #[workflow]
+    async fn asks(ctx: Ctx) -> Result<u64> {
+        let call = ctx.run(deaf, ());
+        ctx.recv(STOP).await?;
+        call.cancel();
+        assert!(call.await.is_err(), "it is cancelled");
+        Ok(ctx.recv(signal::<u64>("end")).await?)
+    }
+
+    #[workflow]
+    async fn adds(ctx: Ctx) -> Result<u64> {
+        Ok(ctx.run(add, 1).await?)
+    }
+
+    #[test]
+    fn a_zombie_frees_the_only_slot_and_what_it_says_later_is_thrown_away() {
+        drive(async {
+            let env = TestEnv::new().expect_stuck_code().settings(quick());
+            let env = env.real_time().activity(deaf).activity(add);
+            let app = env.workflow(asks).workflow(adds).start().await;
+            let mut events = app.events(Severity::Info);
+            let run = app.start(asks, ()).await.expect("it starts");
+            GATE.crowd(1).await;
+            let state = app.worker_state().expect("there is a worker");
+            let of_default = |s: &&outlast::SlotState| s.kind == "activity";
+            let slots = state.slots.iter().find(of_default).expect("its slots");
+            assert_eq!(
+                (slots.used, slots.slots),
+                (1, Some(1)),
+                "it has the only one"
+            );
+            run.send(STOP, ()).await.expect("it is durable");
+            event(&mut events, is_zombie).await;
+            for _ in 0..5 {
+                assert_eq!(app.run(adds, ()).await.expect("it ends"), 2);
+            }
+            let before = run.history().await.expect("it has one");
+            GATE.open();
+            let is_end = |event: &WorkerEvent| matches!(event, WorkerEvent::ZombieEnded { .. });
+            event(&mut events, is_end).await;
+            assert_eq!(run.history().await.expect("it has one"), before);
+            run.send(signal("end"), 1).await.expect("it is durable");
+            assert_eq!(run.result().await.expect("it ends"), 1);
+            let history = sound(&run, asks).await;
+            let said = crate::support::names(&history);
+            assert!(!said.contains(&"ActivityTaskCompleted"), "{said:?}");
+        });
+    }
+}
+
 mod spinning {
     use super::*;
 
