@@ -57,7 +57,12 @@ impl TaskFailure {
 
     /// User code panicked.
     pub(crate) fn panic(payload: Box<dyn Any + Send>, whence: &Whence<'_>) -> Self {
-        let text = panic::text(payload);
+        let (text, place) = (panic::text(payload), panic::place());
+        let text = if wants_tokio(&text) {
+            without_tokio(&text, place.as_deref())
+        } else {
+            text
+        };
         Self::unhandled(Failure::panic(format!("{text} (in {whence})")).at(whence.to_string()))
     }
 
@@ -97,6 +102,21 @@ impl fmt::Display for TaskFailure {
 }
 
 impl std::error::Error for TaskFailure {}
+
+/// Whether a panic says that something of tokio was used where no runtime of it is.
+fn wants_tokio(text: &str) -> bool {
+    ["Tokio 1.x", "no reactor running", "task::LocalSet"]
+        .iter()
+        .any(|said| text.contains(said))
+}
+
+fn without_tokio(text: &str, place: Option<&str>) -> String {
+    let place = place.map_or(String::new(), |place| format!(" at {place}"));
+    format!(
+        "{text}{place}: no tokio runs where workflow code does; use ctx.sleep for time, ctx.spawn for \
+         branches, and a step or an activity for everything else"
+    )
+}
 
 /// A branch and the last durable call it made.
 pub(crate) struct Whence<'a> {

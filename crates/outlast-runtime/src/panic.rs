@@ -6,7 +6,33 @@
 //! unwinds. Two destructors that panic in one value are beyond help: the language itself aborts.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::path::Path;
+
+use crate::slab;
+
+thread_local! {
+    /// Where the workflow code of this thread panicked last, if a hook says so.
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// For a panic hook: where a panic began. It is kept if workflow code panicked, in a file of the
+/// program itself: those of its dependencies have paths of the machine that built it.
+pub fn began_at(place: Option<&Location<'_>>) {
+    if slab::entered().is_none() {
+        return;
+    }
+    let own = place.filter(|place| Path::new(place.file()).is_relative());
+    let own = own.map(|place| format!("{}:{}", place.file(), place.line()));
+    // A thread that is going down has nobody to tell.
+    PLACE.try_with(|kept| kept.replace(own)).ok();
+}
+
+/// Where the last panic of workflow code began, once.
+pub(crate) fn place() -> Option<String> {
+    PLACE.try_with(RefCell::take).ok().flatten()
+}
 
 /// What a panic says. Its payload is gone afterwards.
 pub fn text(payload: Box<dyn Any + Send>) -> String {

@@ -1,10 +1,11 @@
-//! The async runtime that a worker was started on, and its end before the worker's.
+//! What a worker asks of the process it lives in: to hear where code panics, and that the async
+//! runtime it was started on lives as long as it does.
 //!
 //! A runtime that ends drops its tasks in silence: attempts under way are gone, those that begin
 //! never come to their first poll. A task of ours is dropped with them and says so. The end of the
 //! program looks the same for a moment, so the owner has that long to stop the worker itself.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
@@ -12,6 +13,23 @@ use tokio::task::AbortHandle;
 use crate::event::WorkerEvent;
 use crate::shutdown::{Pace, Phase};
 use crate::worker::Worker;
+
+/// From here on panics of workflow code are known by their line. Set once; whoever sets a hook of
+/// its own later replaces it, and only the line is lost.
+pub(crate) fn hear_panics() {
+    static SET: Once = Once::new();
+    if std::thread::panicking() {
+        // A hook cannot be set now.
+        return;
+    }
+    SET.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            outlast_runtime::panic::began_at(panic.location());
+            before(panic);
+        }));
+    });
+}
 
 /// How long the owner has to stop the worker whose runtime ends.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -14,7 +14,7 @@ use crate::bus::Bus;
 use crate::dispatch::{Dispatch, Dispatcher};
 use crate::engine;
 use crate::event::{RunIn, WorkerEvent};
-use crate::host::Tether;
+use crate::host::{Tether, hear_panics};
 use crate::port::{Lane, WorkerPort};
 use crate::queue::Queues;
 use crate::settings::Settings;
@@ -96,6 +96,7 @@ impl Worker {
 
     /// Starts one engine thread for each shard of the backend, and the watchdog.
     pub fn start(self: &Arc<Self>, port: Arc<dyn WorkerPort>) {
+        hear_panics();
         let port = self.port.get_or_init(|| port).clone();
         self.bus.emit(WorkerEvent::Starting);
         for shard in 0..port.shards() {

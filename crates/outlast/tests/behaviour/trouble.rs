@@ -217,6 +217,8 @@ fn changed_code_is_found_named_on_both_sides_and_goes_on_when_it_is_right_again(
     });
 }
 
+const TIMER: u32 = line!() + 5;
+
 #[workflow]
 async fn foreign(ctx: Ctx) -> Result<()> {
     ctx.run(one, ()).await?;
@@ -225,12 +227,14 @@ async fn foreign(ctx: Ctx) -> Result<()> {
 }
 
 #[test]
-fn a_timer_of_tokio_panics_where_it_is_made() {
+fn a_timer_of_tokio_names_its_line_and_what_to_use_instead() {
     drive(async {
         let app = TestEnv::new().activity(one).workflow(foreign).start().await;
         let run = app.start(foreign, ()).await.expect("it starts");
         let text = trouble(until(&run, |d| d.trouble.is_some()).await);
         assert!(text.contains("no reactor running"), "{text}");
+        assert!(text.contains(&format!("trouble.rs:{TIMER}: ")), "{text}");
+        assert!(text.contains("use ctx.sleep"), "{text}");
         let place = "in main, last durable call at ";
         assert!(
             text.contains(place) && text.contains("trouble.rs:"),
