@@ -14,8 +14,8 @@ use crate::event::WorkerEvent;
 use crate::shutdown::{Pace, Phase};
 use crate::worker::Worker;
 
-/// From here on panics of workflow code are known by their line. Set once; whoever sets a hook of
-/// its own later replaces it, and only the line is lost.
+/// From here on panics of workflow code are known by their line. Set once; a program that sets a
+/// hook of its own later replaces this one, and only the line is lost.
 pub(crate) fn hear_panics() {
     static SET: Once = Once::new();
     if std::thread::panicking() {
