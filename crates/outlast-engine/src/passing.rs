@@ -213,6 +213,7 @@ mod tests {
             continued_from: None,
             headers: Headers::new(),
             priority: None,
+            edition: None,
         };
         let first = event(1, EventKind::Started(Shared::new(started)));
         let mut run = Run::from_first(&first).expect("a start");

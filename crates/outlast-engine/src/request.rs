@@ -201,6 +201,7 @@ mod tests {
             continued_from: None,
             headers: Headers::new(),
             priority: None,
+            edition: None,
         };
         event(1, at(100), EventKind::Started(Shared::new(started)))
     }

@@ -4,7 +4,7 @@ use outlast_model::event::Started;
 use outlast_model::id::{Attempt, RequestId, RunId};
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest};
-use outlast_model::{Event, EventKind, Record, Refusal, Shared, Status, Timestamp};
+use outlast_model::{Edition, Event, EventKind, Record, Refusal, Shared, Status, Timestamp};
 
 use crate::decision::Decision;
 use crate::run::{Corrupt, Run};
@@ -86,6 +86,7 @@ pub fn begin(
         continued_from: None,
         headers: request.headers,
         priority: request.priority,
+        edition: Some(Edition::NEWEST),
     };
     let first = Event {
         id: outlast_model::EventId(1),

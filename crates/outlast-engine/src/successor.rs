@@ -13,7 +13,7 @@ use outlast_model::id::{Attempt, EventId, RequestId, Seq, SignalName};
 use outlast_model::planted::{Bug, is_planted};
 use outlast_model::promise::Settlement;
 use outlast_model::task::{PROMISE_SIGNAL, promise_request};
-use outlast_model::{Event, EventKind, Fact, Payload, Record, RunId, Shared, Timestamp};
+use outlast_model::{Edition, Event, EventKind, Fact, Payload, Record, RunId, Shared, Timestamp};
 
 use crate::apply::Error;
 use crate::close;
@@ -102,6 +102,7 @@ fn begin(
         continued_from: Some(old.run_id),
         headers: ended.headers.clone(),
         priority: old.priority,
+        edition: Some(Edition::NEWEST),
     };
     let first = Event {
         id: EventId(1),
@@ -173,6 +174,7 @@ mod tests {
             continued_from: None,
             headers: Headers::new(),
             priority: None,
+            edition: None,
         };
         let first = Event {
             id: EventId(1),

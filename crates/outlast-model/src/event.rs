@@ -22,6 +22,7 @@ use core::time::Duration;
 
 use minicbor::{Decode, Encode};
 
+use crate::edition::Edition;
 use crate::failure::{Failure, RetryState};
 use crate::headers::Headers;
 use crate::id::{
@@ -102,9 +103,17 @@ pub struct Started {
     /// How urgent it is, and what it calls, if whoever started it said so.
     #[n(11)]
     pub priority: Option<Priority>,
+    /// The rules it began under; none are the first.
+    #[n(12)]
+    pub edition: Option<Edition>,
 }
 
 impl Started {
+    /// The rules it runs under, to its end.
+    pub fn edition(&self) -> Edition {
+        self.edition.unwrap_or(Edition::FIRST)
+    }
+
     /// How urgent it is, if somebody said so: whoever started it, or the run whose child it is.
     pub fn priority(&self) -> Option<Priority> {
         let handed_down = self.parent.as_ref().and_then(|parent| parent.priority);

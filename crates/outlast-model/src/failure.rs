@@ -27,6 +27,8 @@ pub mod type_name {
     pub const DECODE: &str = "outlast.Decode";
     /// A value is over the payload limit.
     pub const TOO_LARGE: &str = "outlast.TooLarge";
+    /// A result did not serialise.
+    pub const ENCODE: &str = "outlast.Encode";
     /// The run ended before the update it had accepted.
     pub const RUN_FINISHED: &str = "outlast.RunFinished";
     /// There is no handler of this name.

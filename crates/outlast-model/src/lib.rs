@@ -16,6 +16,7 @@ extern crate std;
 pub mod bytes;
 mod cbor;
 pub mod command;
+pub mod edition;
 pub mod event;
 pub mod failure;
 pub mod grammar;
@@ -44,6 +45,7 @@ pub mod view;
 
 pub use bytes::Bytes;
 pub use command::Command;
+pub use edition::Edition;
 pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, TimeoutKind};
 pub use headers::Headers;

@@ -71,7 +71,7 @@ fn attributes(event: &Event, ids: &Ids) -> Value {
         EventKind::TimedOut => json!({ "retryState": name::OUT_OF_TIME }),
         EventKind::TaskScheduled { attempt } => task_scheduled(ids, *attempt),
         EventKind::TaskStarted => json!({ "scheduledEventId": id(ids.task_scheduled) }),
-        EventKind::TaskCompleted => task_ended(ids, json!({ "sdkMetadata": checked() })),
+        EventKind::TaskCompleted => task_ended(ids, json!({ "sdkMetadata": metadata(ids) })),
         EventKind::TaskFailed {
             cause,
             failure: why,
@@ -175,9 +175,12 @@ fn task_ended(ids: &Ids, mut how: Value) -> Value {
 }
 
 /// What the SDK core may count on when it replays: ids and types of operations are those that
-/// the code named (1), and a closing command is the last of its task (3).
-fn checked() -> Value {
-    json!({ "coreUsedFlags": [1, 3] })
+/// the code named (1), and a closing command is the last of its task (3). What the language side
+/// must do, it says with its first task: keep to the edition of that number.
+fn metadata(ids: &Ids) -> Value {
+    let is_first = ids.task_completed == ids.first_task;
+    let edition = ids.edition.filter(|_| is_first).map(|edition| [edition.0]);
+    without_nulls(json!({ "coreUsedFlags": [1, 3], "langUsedFlags": edition }))
 }
 
 fn activity_scheduled(scheduled: &ActivityScheduled, task: &Value) -> Value {

@@ -19,13 +19,14 @@ use std::task::Waker;
 use outlast_model::event::Site;
 use outlast_model::line::Numbered;
 use outlast_model::{
-    ActivityOptions, ActivityType, CancelMode, ChildCancel, Command, PromiseId, Resolution, Seq,
-    SignalName, StepName, WorkflowId,
+    ActivityType, CancelMode, ChildCancel, Command, PromiseId, Resolution, Seq, SignalName,
+    StepName, WorkflowId,
 };
 
 use crate::child::ChildSubject;
 use crate::program::StepCode;
 use crate::scope::Node;
+use crate::undo::UndoPlan;
 use crate::wake::TaskId;
 
 /// What kind of operation. The order is the order in which cancels of one moment are sent.
@@ -229,12 +230,6 @@ pub(crate) enum Subject {
     Recv {
         name: SignalName,
     },
-}
-
-/// How to undo an operation that completed.
-pub(crate) struct UndoPlan {
-    pub(crate) activity_type: ActivityType,
-    pub(crate) options: ActivityOptions,
 }
 
 /// The cell of one operation.

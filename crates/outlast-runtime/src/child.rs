@@ -131,6 +131,9 @@ impl Shared {
     /// A job says whether a child has started.
     pub(crate) fn child_started(&self, seq: Seq, result: ChildStart) -> Result<(), TaskFailure> {
         let Some(cell) = self.open_child(seq)? else {
+            if let ChildStart::Failed(_) = result {
+                self.registered_ended(child_key(seq), &never_began());
+            }
             return Ok(());
         };
         let Subject::Child(child) = &cell.subject else {
@@ -150,6 +153,7 @@ impl Shared {
     /// A job says how a child has ended.
     pub(crate) fn child_ended(&self, seq: Seq, resolution: Resolution) -> Result<(), TaskFailure> {
         let Some(cell) = self.open_child(seq)? else {
+            self.registered_ended(child_key(seq), &resolution);
             return Ok(());
         };
         let Subject::Child(child) = &cell.subject else {
@@ -178,11 +182,21 @@ impl Shared {
     }
 
     fn open_child(&self, seq: Seq) -> Result<Option<Rc<OperationCell>>, TaskFailure> {
-        self.open_cell(Key {
-            kind: Kind::Child,
-            seq,
-        })
+        self.open_cell(child_key(seq))
     }
+}
+
+fn child_key(seq: Seq) -> Key {
+    Key {
+        kind: Kind::Child,
+        seq,
+    }
+}
+
+/// How a child ends that nobody waits for and that has not started.
+fn never_began() -> Resolution {
+    let failure = Failure::application("", "the child did not start");
+    Resolution::Failed(failure, RetryState::NonRetryableFailure)
 }
 
 fn not_started(cause: StartFailedCause, workflow_id: &WorkflowId) -> Failure {

@@ -69,6 +69,18 @@ impl Context {
         shared.schedule_timer(delay, site(place))
     }
 
+    /// Asks for the timer of a time limit on a block.
+    #[track_caller]
+    pub fn limit(self, delay: Duration) -> Operation {
+        let (shared, place) = self.call();
+        let timer = shared.schedule_timer(delay, site(place));
+        if shared.rules.limits_are_shielded() {
+            timer.shielded()
+        } else {
+            timer
+        }
+    }
+
     /// Asks for a step: code that runs outside of the workflow, its outcome recorded.
     #[track_caller]
     pub fn step(self, name: StepName, options: StepOptions, code: StepCode) -> Operation {

@@ -270,6 +270,18 @@ impl Executor {
         Ok(())
     }
 
+    /// Drops handlers and their branches, in order of creation: the run has failed, and what they
+    /// did is undone.
+    pub(crate) fn end_handlers(&mut self, shared: &Shared) -> Result<(), TaskFailure> {
+        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
+        for id in ids {
+            if let Some((_, scope)) = self.end(id, shared)? {
+                scope.end();
+            }
+        }
+        Ok(())
+    }
+
     /// Whether this task is a branch that ends with main.
     pub(crate) fn is_of_main(&self, id: TaskId) -> bool {
         self.tasks.get(&id).is_some_and(|task| task.is_of_main())

@@ -7,9 +7,9 @@
 use std::any::Any;
 use std::fmt;
 
-use outlast_model::Failure;
 use outlast_model::event::{Site, TaskFailedCause};
 use outlast_model::failure::type_name;
+use outlast_model::{Edition, Failure};
 
 use crate::cell::Key;
 use crate::panic;
@@ -43,6 +43,15 @@ impl TaskFailure {
             cause: TaskFailedCause::NonDeterminism,
             failure,
         }
+    }
+
+    /// The run began under rules that this version does not have.
+    pub(crate) fn unknown_edition(edition: Edition) -> Self {
+        let newest = Edition::NEWEST;
+        Self::mismatch(format!(
+            "the run began under edition {edition} of the rules, and this version of Outlast has \
+             editions up to {newest}: run it with the version that started it, or a later one"
+        ))
     }
 
     /// The caller of the runtime broke the protocol.

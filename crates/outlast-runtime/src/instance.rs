@@ -29,6 +29,7 @@ use crate::failure::TaskFailure;
 use crate::leftover;
 use crate::panic::discard;
 use crate::program::{ForeignWake, MainOutcome, Program, SliceWatch, StepCode};
+use crate::rules::Rules;
 use crate::shared::{Commands, Shared};
 use crate::slab::{self, Entry, Presence};
 
@@ -76,7 +77,8 @@ impl Instance {
         let started = activation.jobs.iter().find_map(initialize).ok_or_else(|| {
             TaskFailure::misuse("there is no instance of this run, and nothing to make one from")
         })?;
-        let shared = slab::insert(|address| Shared::new(address, started, foreign));
+        let rules = Rules::of(started.edition())?;
+        let shared = slab::insert(|address| Shared::new(address, started, rules, foreign));
         let (executor, phase) = (Executor::default(), Phase::Running);
         let mut instance = Self {
             shared,

@@ -37,6 +37,7 @@ mod promise;
 mod question;
 pub mod random;
 mod rest;
+mod rules;
 mod scope;
 pub mod scoped;
 mod shared;
@@ -67,4 +68,5 @@ pub use program::{
 };
 pub use scoped::Scoped;
 pub use task::{ReplayChecks, replay, run_task};
+pub use undo::UndoInput;
 pub use wait::{Releaser, Wait, Waited};

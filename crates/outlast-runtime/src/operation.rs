@@ -17,9 +17,10 @@ use outlast_model::{
 };
 
 pub use crate::cell::Kind;
-use crate::cell::{Key, OperationCell, State, Subject, UndoPlan};
+use crate::cell::{Key, OperationCell, State, Subject};
 use crate::child::{ChildStarted, ChildSubject};
 use crate::shared::Shared;
+use crate::undo::{UndoInput, UndoPlan};
 
 /// A durable operation, already scheduled. A timer resolves to `Completed` with no value.
 #[must_use = "a durable operation is cancelled when dropped: await it or detach it"]
@@ -165,9 +166,21 @@ impl Operation {
     /// When it completes, remembers to run this activity with its result, should main fail or be
     /// cancelled later.
     pub fn undo(self, activity_type: ActivityType, options: ActivityOptions) -> Self {
+        self.undo_with(activity_type, options, UndoInput::Result { unknown: None })
+    }
+
+    /// As [`undo`](Self::undo), with another input.
+    pub fn undo_with(
+        self,
+        activity_type: ActivityType,
+        options: ActivityOptions,
+        input: UndoInput,
+    ) -> Self {
         let plan = UndoPlan {
             activity_type,
             options,
+            input,
+            sent_at: 0,
         };
         *self.cell.undo.borrow_mut() = Some(Box::new(plan));
         self

@@ -23,10 +23,11 @@ use crate::patch::Patches;
 use crate::program::{BranchFuture, ForeignWake};
 use crate::question::Questions;
 use crate::random::Random;
+use crate::rules::Rules;
 use crate::scope::{Node, Side};
 use crate::slab::Address;
 use crate::table::{Outgoing, Sequences};
-use crate::undo::Undo;
+use crate::undo::{Registry, Undo};
 use crate::wake::{Bell, TaskId, TaskWaker};
 
 /// A place in the source, as the compiler knows it.
@@ -88,7 +89,11 @@ pub(crate) struct Shared {
     /// Of the last activity that was asked for.
     pub(crate) last_options: RefCell<Option<outlast_model::Shared<ActivityOptions>>>,
     pub(crate) open: RefCell<Line<Key, Rc<OperationCell>>>,
+    /// What it began under.
+    pub(crate) rules: Rules,
     pub(crate) undo: RefCell<Vec<Undo>>,
+    /// Calls that can be undone and that nobody waits for any more.
+    pub(crate) registry: RefCell<Registry>,
     pub(crate) mailbox: RefCell<Mailbox>,
     pub(crate) questions: RefCell<Questions>,
     pub(crate) patches: RefCell<Patches>,
@@ -126,7 +131,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(address: Address, started: &Started, foreign: &ForeignWake) -> Self {
+    pub(crate) fn new(
+        address: Address,
+        started: &Started,
+        rules: Rules,
+        foreign: &ForeignWake,
+    ) -> Self {
         let main_scope = Node::root(0, Side::Main);
         let handler_scope = Node::root(1, Side::Handlers);
         handler_scope.supervise_members();
@@ -144,7 +154,9 @@ impl Shared {
             sequences: RefCell::default(),
             last_options: RefCell::default(),
             open: RefCell::default(),
+            rules,
             undo: RefCell::default(),
+            registry: RefCell::default(),
             mailbox: RefCell::default(),
             questions: RefCell::default(),
             patches: RefCell::default(),

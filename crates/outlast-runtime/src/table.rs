@@ -10,10 +10,10 @@ use std::rc::Rc;
 use outlast_model::command::ScheduleActivity;
 use outlast_model::event::Site;
 use outlast_model::{
-    ActivityOptions, Command, Job, Payload, Resolution, Seq, Shared as Kept, SignalName, StepName,
+    ActivityOptions, Command, Job, Resolution, Seq, Shared as Kept, SignalName, StepName,
 };
 
-use crate::cell::{Key, Kind, OperationCell, State, Subject, UndoPlan, Verdict, Wish};
+use crate::cell::{Key, Kind, OperationCell, State, Subject, Verdict, Wish};
 use crate::context::Context;
 use crate::failure::TaskFailure;
 use crate::guard::Reader;
@@ -23,7 +23,6 @@ use crate::program::StepCode;
 use crate::scope::{Cancel, Node};
 use crate::shared::{Commands, Place, Shared};
 use crate::slab;
-use crate::undo::Undo;
 
 /// What leaves the instance at the end of the slice.
 #[derive(Default)]
@@ -303,7 +302,7 @@ impl Shared {
         }
     }
 
-    fn carry_out(&self, cell: &Rc<OperationCell>, wish: Wish) {
+    pub(crate) fn carry_out(&self, cell: &Rc<OperationCell>, wish: Wish) {
         if self.commands.get() != Commands::On {
             return;
         }
@@ -315,19 +314,31 @@ impl Shared {
             Verdict::Nothing => {}
             Verdict::Withdraw => {
                 self.withdraw(cell);
+                cell.undo.borrow_mut().take();
                 self.fill(cell, Resolution::Canceled(None));
             }
             Verdict::Request => self.request(cell),
+            // Its backend waits for the outcome, so that it can be undone: no follow-up comes.
+            Verdict::RequestThenFollowUp if self.stays_registered(cell) => self.leave(cell, true),
             Verdict::RequestThenFollowUp => {
                 self.request(cell);
                 self.outgoing.borrow_mut().follow_ups.push(cell.key);
             }
-            Verdict::RequestAndFill => {
-                self.request(cell);
-                self.fill(cell, Resolution::Canceled(None));
-            }
-            Verdict::Fill => self.fill(cell, Resolution::Canceled(None)),
+            Verdict::RequestAndFill => self.leave(cell, true),
+            Verdict::Fill => self.leave(cell, false),
         }
+    }
+
+    /// Nobody waits for it any more, whether it is told so or not.
+    fn leave(&self, cell: &OperationCell, is_told: bool) {
+        if is_told {
+            self.request(cell);
+        }
+        if self.stays_registered(cell) {
+            self.register(cell, is_told);
+        }
+        cell.undo.borrow_mut().take();
+        self.fill(cell, Resolution::Canceled(None));
     }
 
     fn withdraw(&self, cell: &OperationCell) {
@@ -444,8 +455,9 @@ impl Shared {
 impl Shared {
     /// A job says how an operation ended.
     pub(crate) fn resolve(&self, key: Key, resolution: Resolution) -> Result<(), TaskFailure> {
-        if let Some(cell) = self.open_cell(key)? {
-            self.fill(&cell, resolution);
+        match self.open_cell(key)? {
+            Some(cell) => self.fill(&cell, resolution),
+            None => self.registered_ended(key, &resolution),
         }
         Ok(())
     }
@@ -466,9 +478,7 @@ impl Shared {
         if let Subject::Child(child) = &cell.subject {
             child.never_starts(&resolution);
         }
-        if let Resolution::Completed(result) = &resolution {
-            self.remember_undo(cell, result);
-        }
+        self.remember_undo(cell, &resolution);
         let state = if cell.is_owned.get() {
             State::Resolved(resolution)
         } else {
@@ -491,9 +501,10 @@ impl Shared {
             interceptors.received(Context::at(self.address), &mut signal);
         }
         self.forget(cell);
-        self.remember_undo(cell, &signal.input);
+        let received = Resolution::Completed(signal.input);
+        self.remember_undo(cell, &received);
         *cell.state.borrow_mut() = State::Taken;
-        Some(Resolution::Completed(signal.input))
+        Some(received)
     }
 
     fn forget(&self, cell: &OperationCell) {
@@ -512,23 +523,6 @@ impl Shared {
             | Subject::ExternalSignal { .. }
             | Subject::ExternalCancel { .. } => {}
         }
-    }
-
-    fn remember_undo(&self, cell: &OperationCell, result: &Payload) {
-        let Some(plan) = cell.undo.borrow_mut().take() else {
-            return;
-        };
-        let UndoPlan {
-            activity_type,
-            options,
-        } = *plan;
-        let (input, site) = (result.clone(), cell.site.clone());
-        self.undo.borrow_mut().push(Undo {
-            activity_type,
-            input,
-            options,
-            site,
-        });
     }
 
     /// Numbers of the steps that have no outcome yet.
@@ -576,8 +570,9 @@ impl Shared {
     pub(crate) fn flush(&self) -> Vec<Command> {
         let made = std::mem::take(&mut self.outgoing.borrow_mut().commands);
         let mut commands = Vec::with_capacity(made.len());
-        for Entry { command, cell } in made.into_iter().flatten() {
+        for Entry { mut command, cell } in made.into_iter().flatten() {
             if let Some(cell) = cell {
+                self.hand_out(&cell, &mut command);
                 *cell.state.borrow_mut() = State::Sent;
             }
             commands.push(command);

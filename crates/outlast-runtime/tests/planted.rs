@@ -4,7 +4,8 @@
 use outlast_model::event::Started;
 use outlast_model::planted::{Bug, plant};
 use outlast_model::{
-    Activation, Command, Failure, Headers, Job, Payload, RunId, Shared, SignalName, Timestamp,
+    Activation, Command, Edition, Failure, Headers, Job, Payload, RunId, Shared, SignalName,
+    Timestamp,
 };
 use outlast_runtime::{Context, Instance, MainFuture, MainOutcome, Program, Unwatched};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ fn start() -> Instance {
         continued_from: None,
         headers: Headers::new(),
         priority: None,
+        edition: Some(Edition::NEWEST),
     };
     let mut first = activation(vec![Job::Initialize(Shared::new(started))]);
     first.is_replaying = true;

@@ -7,6 +7,7 @@
 pub(crate) mod activation;
 pub(crate) mod attempt;
 pub(crate) mod command;
+pub(crate) mod edition;
 pub(crate) mod failure;
 pub(crate) mod headers;
 pub(crate) mod history;

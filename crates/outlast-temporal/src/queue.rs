@@ -27,6 +27,7 @@ use temporalio_sdk_core::{
 use crate::connect::Cluster;
 use crate::convert::attempt::{self, Asked};
 use crate::convert::command::{self, Home};
+use crate::convert::edition::Beginnings;
 use crate::convert::{Unsupported, activation, failure, payload};
 use crate::proto::core::activity_result::ActivityExecutionResult;
 use crate::proto::core::workflow_activation::WorkflowActivation;
@@ -116,6 +117,7 @@ impl Connector for Queues {
                 namespace: self.cluster.namespace.clone(),
                 queue: options.queue.clone(),
                 attempts: Mutex::default(),
+                beginnings: Beginnings::default(),
             });
             Ok(queue)
         })
@@ -142,6 +144,7 @@ struct Queue {
     namespace: Arc<str>,
     queue: QueueName,
     attempts: Mutex<Attempts>,
+    beginnings: Beginnings,
 }
 
 /// What must be remembered of attempts under way.
@@ -183,7 +186,10 @@ impl Queue {
                 .map_err(poll_error)?;
             let run = wire.run_id.clone();
             match polled(wire, &self.queue) {
-                Ok(polled) => return Ok(polled),
+                Ok(polled) => {
+                    self.beginnings.hear(&polled);
+                    return Ok(polled);
+                }
                 Err(error) => {
                     // A refusal of the core changes nothing: the run is unreadable either way.
                     drop(
@@ -235,7 +241,8 @@ impl Queue {
         let gone = || CompleteError::Gone("the queue is closed".into());
         let worker = self.worker().ok_or_else(gone)?;
         let is_eviction = matches!(completion, Completion::Evicted);
-        let wire = command::completion(run_id.to_string(), completion, &self.home());
+        let mut wire = command::completion(run_id.to_string(), completion, &self.home());
+        self.beginnings.tell(run_id, &mut wire);
         let completed = worker.complete_workflow_activation(wire).await;
         if is_eviction {
             self.release(&worker, run_id).await;

@@ -1,7 +1,8 @@
 //! A saga: what was done is undone, last first, when a later part fails.
 //!
 //! `.undo(refund)` takes the value the call gave, so the compiler checks that they fit. It also
-//! runs when the workflow is cancelled, and it is out of reach of that cancel.
+//! runs when the workflow is cancelled, and it is out of reach of that cancel. A call that is no
+//! longer waited for stays registered.
 
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 

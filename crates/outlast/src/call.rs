@@ -20,11 +20,13 @@ use outlast_model::{
 use outlast_runtime::{Context, Operation};
 
 use crate::activity::{Activity, Defaults};
+use crate::arg::Arg;
 use crate::call_error::CallError;
 use crate::error::Error;
 use crate::failure::{FailureTrace, IntoFailure};
 use crate::subject::Subject;
 use crate::trace::Trace;
+use crate::undo::{Undoes, undone_by, undone_with};
 use crate::wire::{Data, read_or_panic};
 
 /// What a call waits for: decides which options it has.
@@ -220,9 +222,23 @@ impl<T, E: IntoFailure> Call<T, E> {
     }
 
     /// If the workflow fails or is cancelled later, runs `undo` with this call's result: last
-    /// done, first undone, out of reach of cancellation.
-    pub fn undo<A: Activity<K, Input = T>, K>(mut self, undo: A) -> Self {
-        self.operation = undone_by(self.operation, undo);
+    /// done, first undone, out of reach of cancellation. The call stays registered when it loses
+    /// a race, runs out of time, is dropped or cancelled: the run ends when its outcome is known.
+    /// Where nobody can know whether it took effect, an undo that takes an `Option` is run with
+    /// `None`; see also [`undo_with`](Self::undo_with).
+    pub fn undo<A: Activity<K, Input: Undoes<T>>, K>(mut self, undo: A) -> Self {
+        self.operation = undone_by::<T, _, _>(self.operation, undo);
+        self
+    }
+
+    /// As [`undo`](Self::undo), with an input that is known before the call, such as the key under
+    /// which it is made: it runs also where nobody knows whether the call took effect.
+    ///
+    /// # Panics
+    /// If the input does not serialise or is over the limit.
+    #[track_caller]
+    pub fn undo_with<A: Activity<K>, K>(mut self, undo: A, input: impl Arg<A::Input>) -> Self {
+        self.operation = undone_with(self.operation, undo, input);
         self
     }
 }
@@ -236,15 +252,22 @@ impl<T, E: IntoFailure> Call<T, E, kind::Step> {
         self
     }
 
-    /// If the workflow fails or is cancelled later, runs `undo` with this step's result.
-    pub fn undo<A: Activity<K, Input = T>, K>(mut self, undo: A) -> Self {
-        self.operation = undone_by(self.operation, undo);
+    /// If the workflow fails or is cancelled later, runs `undo` with this step's result; as
+    /// [`undo` of an activity](Call::undo).
+    pub fn undo<A: Activity<K, Input: Undoes<T>>, K>(mut self, undo: A) -> Self {
+        self.operation = undone_by::<T, _, _>(self.operation, undo);
         self
     }
-}
 
-pub(crate) fn undone_by<A: Activity<K>, K>(operation: Operation, undo: A) -> Operation {
-    operation.undo(ActivityType::new(undo.name()), undo.defaults().options())
+    /// As [`undo`](Self::undo), with an input that is known before.
+    ///
+    /// # Panics
+    /// If the input does not serialise or is over the limit.
+    #[track_caller]
+    pub fn undo_with<A: Activity<K>, K>(mut self, undo: A, input: impl Arg<A::Input>) -> Self {
+        self.operation = undone_with(self.operation, undo, input);
+        self
+    }
 }
 
 impl<T: Data, E: IntoFailure, K> Future for Call<T, E, K> {

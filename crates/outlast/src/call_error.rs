@@ -11,7 +11,7 @@ use crate::failure::{Failure, FailureTrace, IntoFailure, Opaque};
 use crate::trace::Trace;
 
 /// The type name of a result that did not serialise.
-pub(crate) const ENCODE: &str = "outlast.Encode";
+pub(crate) const ENCODE: &str = type_name::ENCODE;
 
 /// Why a durable call did not give its result. `E` is the error type in the callee's signature,
 /// or [`Opaque`] if that is the untyped [`Error`](crate::Error).

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::activity::Activity;
 use crate::arg::Arg;
-use crate::call::{Call, kind, undone_by};
+use crate::call::{Call, kind};
 use crate::call_error::CallError;
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -30,6 +30,7 @@ use crate::failure::IntoFailure;
 use crate::outgoing::Encoded;
 use crate::subject::Subject;
 use crate::trace::Trace;
+use crate::undo::{Undoes, undone_by, undone_with};
 use crate::wire::store_or_panic;
 use crate::workflow::Workflow;
 
@@ -141,9 +142,20 @@ impl<T, E: IntoFailure, P> Call<T, E, kind::Child<P>> {
         self.edit_child(|_, options| options.reuse = policy)
     }
 
-    /// If the workflow fails or is cancelled later, runs `undo` with the child's result.
-    pub fn undo<A: Activity<K, Input = T>, K>(mut self, undo: A) -> Self {
-        self.operation = undone_by(self.operation, undo);
+    /// If the workflow fails or is cancelled later, runs `undo` with the child's result; as
+    /// [`undo` of an activity](Call::undo).
+    pub fn undo<A: Activity<K, Input: Undoes<T>>, K>(mut self, undo: A) -> Self {
+        self.operation = undone_by::<T, _, _>(self.operation, undo);
+        self
+    }
+
+    /// As [`undo`](Self::undo), with an input that is known before.
+    ///
+    /// # Panics
+    /// If the input does not serialise or is over the limit.
+    #[track_caller]
+    pub fn undo_with<A: Activity<K>, K>(mut self, undo: A, input: impl Arg<A::Input>) -> Self {
+        self.operation = undone_with(self.operation, undo, input);
         self
     }
 

@@ -34,6 +34,7 @@ pages! {
     StructuredConcurrency: "../../../docs/guide/structured-concurrency.md"
     Testing: "../../../docs/guide/testing.md"
     TheFile: "../../../docs/guide/the-file.md"
+    Undoing: "../../../docs/guide/undoing.md"
     Updates: "../../../docs/guide/updates.md"
     WaitingOnState: "../../../docs/guide/waiting-on-state.md"
     WorkflowsAndSteps: "../../../docs/guide/workflows-and-steps.md"

@@ -38,7 +38,7 @@ pub trait DurableExt: Future + Sized {
         };
         Timeout {
             work: Some(Box::pin(self)),
-            timer: Some(ctx.timer(after)),
+            timer: Some(ctx.limit(after)),
             after,
         }
     }

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 
+use crate::edition::Edition;
 use crate::event::{CancelOf, ChildEvent, Event, EventKind, ExternalEvent, UpdateEvent};
 use crate::id::{EventId, QueueName, RunId, Seq, UpdateId, WorkflowId, WorkflowType};
 use crate::time::Timestamp;
@@ -12,6 +13,9 @@ pub(super) struct Ids {
     pub(super) task_scheduled: EventId,
     pub(super) task_started: EventId,
     pub(super) task_completed: EventId,
+    /// The first that completed.
+    pub(super) first_task: EventId,
+    pub(super) edition: Option<Edition>,
     /// The workflow's time in the newest task.
     pub(super) now: Timestamp,
     pub(super) queue: Option<QueueName>,
@@ -53,10 +57,17 @@ pub(super) struct Sent {
 impl Ids {
     pub(super) fn note(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::Started(started) => self.queue = Some(started.queue.clone()),
+            EventKind::Started(started) => {
+                (self.queue, self.edition) = (Some(started.queue.clone()), started.edition);
+            }
             EventKind::TaskScheduled { .. } => self.task_scheduled = event.id,
             EventKind::TaskStarted => (self.task_started, self.now) = (event.id, event.time),
-            EventKind::TaskCompleted => self.task_completed = event.id,
+            EventKind::TaskCompleted => {
+                self.task_completed = event.id;
+                if self.first_task == EventId::default() {
+                    self.first_task = event.id;
+                }
+            }
             EventKind::ActivityScheduled(a) => self.entry(a.seq).scheduled = event.id,
             EventKind::ActivityStarted { seq, .. } => self.entry(*seq).started = event.id,
             EventKind::ActivityCancelRequested { seq } => {

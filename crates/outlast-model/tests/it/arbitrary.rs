@@ -9,7 +9,7 @@ use outlast_model::event::{ActivityScheduled, Site, Started, StepRecorded, TaskF
 use outlast_model::failure::RetryState;
 use outlast_model::payload::Encoding;
 use outlast_model::{
-    ActivityOptions, Attempt, CancelMode, Epoch, Event, EventId, EventKind, Fact, Failure,
+    ActivityOptions, Attempt, CancelMode, Edition, Epoch, Event, EventId, EventKind, Fact, Failure,
     FailureKind, Headers, Incarnation, Payload, Record, Resolution, RetryPolicy, Seq, Shared,
     StepOptions, TimeoutKind, Timestamp,
 };
@@ -117,6 +117,7 @@ fn started() -> BoxedStrategy<Started> {
                 continued_from: kin.2,
                 headers,
                 priority: run_timeout.map(|_| Priority::LAST),
+                edition: run_timeout.map(|_| Edition::NEWEST),
             }
         })
         .boxed()

@@ -16,7 +16,7 @@ use outlast_model::{Attempt, Event, EventId, EventKind, Fact, Incarnation, Paylo
 
 use crate::samples::{
     BEGIN, activity_scheduled, continued_child, every_fact, every_kind, every_post,
-    inherited_with_times, noted_rest, post_with_headers, with_headers,
+    inherited_with_times, noted_rest, of_an_edition, post_with_headers, with_headers,
 };
 
 #[test]
@@ -35,6 +35,14 @@ fn a_run_with_parent_and_predecessor_is_read_as_it_was_written() {
     held_record(
         "event-WorkflowExecutionStarted-ContinuedChild",
         &event(continued_child()),
+    );
+}
+
+#[test]
+fn the_edition_a_run_began_under_is_read_as_it_was_written() {
+    held_record(
+        "event-WorkflowExecutionStarted-Edition",
+        &event(of_an_edition()),
     );
 }
 

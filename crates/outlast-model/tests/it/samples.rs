@@ -23,8 +23,8 @@ pub(crate) use between::{
     admitted_update_accepted, cancel_delivered, cancel_failed, cancel_initiated, child_canceled,
     child_completed, child_failed, child_failure, child_initiated, child_start_failed,
     child_started, child_terminated, child_timed_out, continued_as_new, continued_child,
-    every_post, patched, signal_delivered, signal_failed, signal_initiated, update_accepted,
-    update_admitted, update_completed, update_failed,
+    every_post, of_an_edition, patched, signal_delivered, signal_failed, signal_initiated,
+    update_accepted, update_admitted, update_completed, update_failed,
 };
 pub(crate) use headers::{post_with_headers, with_headers};
 use rest::noted;
@@ -87,6 +87,7 @@ fn start() -> Started {
         continued_from: None,
         headers: Headers::new(),
         priority: None,
+        edition: None,
     }
 }
 

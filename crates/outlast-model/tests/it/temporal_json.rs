@@ -12,10 +12,10 @@ use crate::samples::{
     cancel_delivered, cancel_failed, cancel_initiated, cancel_requested, child_canceled,
     child_completed, child_failed, child_failure, child_initiated, child_start_failed,
     child_started, child_terminated, child_timed_out, completed, continued_as_new, continued_child,
-    every_kind, failed, history, json, patched, signal_delivered, signal_failed, signal_initiated,
-    signaled, started, step_completed, step_recorded, task_failed, task_scheduled, terminated,
-    timer_canceled, timer_fired, timer_started, update_accepted, update_admitted, update_completed,
-    update_failed, with_headers,
+    every_kind, failed, history, json, of_an_edition, patched, signal_delivered, signal_failed,
+    signal_initiated, signaled, started, step_completed, step_recorded, task_failed,
+    task_scheduled, terminated, timer_canceled, timer_fired, timer_started, update_accepted,
+    update_admitted, update_completed, update_failed, with_headers,
 };
 
 /// A run in which everything happens that can happen to one run.
@@ -191,4 +191,20 @@ fn no_call_site_leaves_the_house() {
         kinds.push(completed());
         assert!(!exported(kinds).contains("orders.rs"));
     }
+}
+
+#[test]
+fn the_first_completed_task_says_the_edition_of_the_run() {
+    let task = || [task_scheduled(1), TaskStarted, TaskCompleted];
+    let kinds = [vec![of_an_edition()], task().into(), task().into()].concat();
+    let exported: Value =
+        serde_json::from_str(&temporal_json::export(&history(kinds))).expect("it is JSON");
+    let flags: Vec<&Value> = exported["events"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .filter_map(|event| event.get("workflowTaskCompletedEventAttributes"))
+        .map(|task| &task["sdkMetadata"]["langUsedFlags"])
+        .collect();
+    assert_eq!(flags, [&serde_json::json!([2]), &Value::Null]);
 }

@@ -69,7 +69,7 @@ impl Instance {
                 false
             }
         };
-        if !wants_undo || self.shared.undo.borrow().is_empty() {
+        if !wants_undo || !self.shared.may_have_to_undo() {
             self.shared.end_last_poll();
             self.phase = Phase::Closing(outcome);
             return Ok(());
@@ -77,12 +77,42 @@ impl Instance {
         // Undoing takes time: what main left running must not go on beside it.
         self.shared.end_poll();
         self.part_from_main()?;
+        self.begin_undo(outcome);
+        Ok(())
+    }
+
+    fn begin_undo(&mut self, outcome: MainOutcome) {
+        self.shared.stop_what_may_be_undone();
         let body = Body::Undo(undo::run(Rc::clone(&self.shared)));
         let scope = self.shared.shield_scope();
         let id = self.executor.add(&self.shared, "undo".into(), body, &scope);
         self.shared.push_ready(id);
         self.phase = Phase::Undoing(outcome);
-        Ok(())
+    }
+
+    /// Handlers have ended, or end now, and what they did can be undone as well: then they are left
+    /// behind before the run ends, and not with its end.
+    pub(super) fn undo_handlers(&mut self) -> Result<bool, TaskFailure> {
+        let has_failed = match &self.phase {
+            Phase::Closing(MainOutcome::Failed(_) | MainOutcome::Canceled) => true,
+            Phase::Closing(MainOutcome::Completed(_) | MainOutcome::ContinueAsNew(_))
+            | Phase::Running
+            | Phase::Undoing(_)
+            | Phase::Closed => false,
+        };
+        let has_to_undo =
+            self.shared.rules.undo_outlasts_the_wait() && self.shared.may_have_to_undo();
+        if !has_failed || self.has_to_finish() || !has_to_undo {
+            return Ok(false);
+        }
+        self.part_from_main()?;
+        self.warn_about_handlers();
+        self.executor.end_handlers(&self.shared)?;
+        self.shared.end_poll();
+        if let Phase::Closing(outcome) = std::mem::replace(&mut self.phase, Phase::Running) {
+            self.begin_undo(outcome);
+        }
+        Ok(true)
     }
 
     pub(super) fn undone(&mut self) {
@@ -161,6 +191,9 @@ impl Instance {
     }
 
     fn waits_for_nothing(&self) -> bool {
+        if matches!(self.phase, Phase::Undoing(_)) && self.shared.awaits_outcomes() {
+            return false;
+        }
         self.shared.open.borrow().is_empty() && !self.shared.mailbox.borrow().has_handlers()
     }
 
@@ -178,8 +211,7 @@ impl Instance {
     }
 
     fn warn_about_undo(&self) {
-        for undo in &*self.shared.undo.borrow() {
-            let (name, site) = (&undo.activity_type, &undo.site);
+        for (name, site) in self.shared.undos() {
             self.shared.warn_live(|| {
                 format!(
                     "undo `{name}` of the call at {site} is forgotten: the run continues as new"
@@ -188,11 +220,18 @@ impl Instance {
         }
     }
 
-    fn warn_about_the_end(&self) {
+    fn warn_about_handlers(&self) {
         let handlers = self.executor.handlers();
         let told = handlers.filter(|(_, end)| *end == HandlerEnd::Warn);
-        let told = told.map(|(task, _)| task).chain(self.executor.unfinished());
-        for whence in told.map(|task| task.whence()) {
+        for whence in told.map(|(task, _)| task.whence()) {
+            self.shared
+                .warn_live(|| format!("the run has ended while {whence}, still waits"));
+        }
+    }
+
+    fn warn_about_the_end(&self) {
+        self.warn_about_handlers();
+        for whence in self.executor.unfinished().map(|task| task.whence()) {
             self.shared
                 .warn_live(|| format!("the run has ended while {whence}, still waits"));
         }

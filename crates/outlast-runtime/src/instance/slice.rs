@@ -64,6 +64,9 @@ impl Instance {
             // What main leaves behind may be waited for.
             self.run_to_rest(watch)?;
         }
+        while self.undo_handlers()? {
+            self.run_to_rest(watch)?;
+        }
         self.settle()
     }
 

@@ -14,8 +14,8 @@ use outlast_model::job::UpdateJob;
 use outlast_model::task::{Notes, Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::view::RunRef;
 use outlast_model::{
-    Activation, Attempt, Command, Epoch, Event, EventId, EventKind, Failure, Headers, Job, Payload,
-    Resolution, RunId, Seq, Shared, StepName, Timestamp, UpdateId,
+    Activation, Attempt, Command, Edition, Epoch, Event, EventId, EventKind, Failure, Headers, Job,
+    Payload, Resolution, RunId, Seq, Shared, StepName, Timestamp, UpdateId,
 };
 use outlast_runtime::{
     ForeignWake, Instance, ReplayChecks, SliceWatch, TaskFailure, Unwatched, replay, run_task,
@@ -105,6 +105,7 @@ impl Backend {
             continued_from: None,
             headers: Headers::new(),
             priority: None,
+            edition: Some(Edition::NEWEST),
         })));
         backend
     }

@@ -6,7 +6,8 @@ use outlast_model::task::{
     Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask, builtin_query,
 };
 use outlast_model::{
-    Activation, CancelMode, Epoch, Headers, Job, Payload, Resolution, RunId, Seq, Shared, Timestamp,
+    Activation, CancelMode, Edition, Epoch, Headers, Job, Payload, Resolution, RunId, Seq, Shared,
+    Timestamp,
 };
 use outlast_runtime::random::Random;
 use outlast_runtime::{Instance, ReplayChecks, Unwatched, run_task};
@@ -90,6 +91,7 @@ fn initialize() -> Job {
         continued_from: None,
         headers: Headers::new(),
         priority: None,
+        edition: Some(Edition::NEWEST),
     }))
 }
 

@@ -109,6 +109,7 @@ fn beginning() -> Vec<Record> {
         continued_from: None,
         headers: Headers::new(),
         priority: None,
+        edition: None,
     };
     let mut kinds = vec![EventKind::Started(Shared::new(started))];
     kinds.extend((1..=ACTIVITIES).map(|seq| {

@@ -11,12 +11,12 @@ use outlast_model::job::{ChildStart, Resolution, UpdateJob};
 use outlast_model::shared::Shared;
 use outlast_model::task::{Query, builtin_query};
 use outlast_model::{
-    Activation, EventId, Job, PatchId, QueryName, QueueName, Seq, SignalName, UpdateId, UpdateName,
-    WorkflowId, WorkflowType,
+    Activation, Edition, EventId, Job, PatchId, QueryName, QueueName, Seq, SignalName, UpdateId,
+    UpdateName, WorkflowId, WorkflowType,
 };
 use outlast_worker::handle::{PolledActivation, PolledQuery, PolledWork};
 
-use super::{Unsupported, failure, headers, payload, policy, run_id, some_run_id, time};
+use super::{Unsupported, edition, failure, headers, payload, policy, run_id, some_run_id, time};
 use crate::proto::core::activity_result::{ActivityResolution, activity_resolution};
 use crate::proto::core::child_workflow::{
     ChildWorkflowResult, StartChildWorkflowExecutionFailedCause, child_workflow_result,
@@ -37,7 +37,12 @@ pub(crate) fn polled(
     queue: &QueueName,
 ) -> Result<PolledActivation, Unsupported> {
     let run_id = run_id(&wire.run_id)?;
-    let mut heard = Heard::default();
+    let mut heard = Heard {
+        edition: edition::of_activation(wire.is_replaying, &wire.available_internal_flags),
+        jobs: Vec::new(),
+        queries: Vec::new(),
+        eviction: None,
+    };
     for job in wire.jobs {
         heard.job(job.variant, &wire.run_id, queue)?;
     }
@@ -60,8 +65,9 @@ pub(crate) fn polled(
 }
 
 /// What the jobs of one activation add up to.
-#[derive(Default)]
 struct Heard {
+    /// Of the run, if it begins.
+    edition: Edition,
     jobs: Vec<Job>,
     queries: Vec<PolledQuery>,
     eviction: Option<String>,
@@ -142,8 +148,11 @@ impl Heard {
         // A run that was reset draws the random numbers of the run it was made from.
         let is_reset = start.original_execution_run_id != run;
         let seed = start.randomness_seed;
-        self.jobs
-            .push(Job::Initialize(Shared::new(started(start, run, queue)?)));
+        let started = Started {
+            edition: Some(self.edition),
+            ..started(start, run, queue)?
+        };
+        self.jobs.push(Job::Initialize(Shared::new(started)));
         if is_reset {
             self.jobs.push(Job::UpdateRandomSeed { seed });
         }
@@ -187,6 +196,7 @@ fn started(
         continued_from: some_run_id(&start.continued_from_execution_run_id),
         headers: headers::from_wire(start.headers),
         priority: policy::priority_of(start.priority.as_ref()),
+        edition: None,
     })
 }
 

@@ -21,7 +21,7 @@ use outlast_model::{
     ActivityType, Attempt, EventId, QueueName, RequestId, Seq, SignalName, WorkflowId, WorkflowType,
 };
 
-use super::{Unsupported, failure, headers, payload, policy, run_id, some_run_id, time};
+use super::{Unsupported, edition, failure, headers, payload, policy, run_id, some_run_id, time};
 use crate::proto::history as wire;
 use crate::proto::history::history_event::Attributes;
 
@@ -113,7 +113,10 @@ impl Reader {
                 attempt: Attempt(u32::try_from(it.attempt).unwrap_or(1).max(1)),
             },
             A::WorkflowTaskStartedEventAttributes(_) => EventKind::TaskStarted,
-            A::WorkflowTaskCompletedEventAttributes(_) => EventKind::TaskCompleted,
+            A::WorkflowTaskCompletedEventAttributes(it) => {
+                self.began_under(it.sdk_metadata.as_ref());
+                EventKind::TaskCompleted
+            }
             A::WorkflowTaskFailedEventAttributes(it) => task::failed(it),
             A::WorkflowTaskTimedOutEventAttributes(it) => task::timed_out(&it),
             A::TimerStartedEventAttributes(_)
@@ -205,8 +208,21 @@ impl Reader {
             continued_from: some_run_id(&it.continued_execution_run_id),
             headers: headers::of(it.header),
             priority: policy::priority_of(it.priority.as_ref()),
+            edition: None,
         };
         Ok(EventKind::Started(Shared::new(started)))
+    }
+
+    /// The first completed task says the edition of the run, if it is not the first.
+    fn began_under(&mut self, metadata: Option<&crate::proto::sdk::WorkflowTaskCompletedMetadata>) {
+        let is_first = |event: &Event| matches!(event.kind, EventKind::TaskCompleted);
+        if self.events.iter().any(is_first) {
+            return;
+        }
+        let edition = metadata.and_then(|metadata| edition::of_flags(&metadata.lang_used_flags));
+        if let Some(EventKind::Started(started)) = self.events.first_mut().map(|e| &mut e.kind) {
+            started.edition = edition;
+        }
     }
 
     fn activity_scheduled(

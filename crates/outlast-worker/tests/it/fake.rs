@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use outlast_model::event::Started;
 use outlast_model::shared::Shared;
-use outlast_model::{Headers, Job, Payload, QueueName, RunId};
+use outlast_model::{Edition, Headers, Job, Payload, QueueName, RunId};
 use outlast_worker::handle::{BoxFuture, Connector, Handle, OpenError, PollError, QueueOptions};
 use tokio::sync::Notify;
 
@@ -163,5 +163,6 @@ fn started(queue: &str, run_id: RunId, workflow_type: &str) -> Started {
         continued_from: None,
         headers: Headers::default(),
         priority: None,
+        edition: Some(Edition::NEWEST),
     }
 }

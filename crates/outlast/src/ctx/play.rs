@@ -11,7 +11,7 @@ use outlast_model::task::{
     PROMISE_SIGNAL, Query, Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask,
 };
 use outlast_model::{
-    Activation, Command, Failure, Headers, Job, Payload, PromiseId, QueryName, QueueName,
+    Activation, Command, Edition, Failure, Headers, Job, Payload, PromiseId, QueryName, QueueName,
     Resolution, RunId, Seq, Shared, SignalName, Timestamp, UpdateId, UpdateName, WorkflowId,
     WorkflowType,
 };
@@ -34,6 +34,8 @@ pub(crate) struct Play {
     pub(crate) answers: Vec<Result<Payload, Failure>>,
     /// What the last task had to say.
     pub(crate) notes: Vec<String>,
+    /// The events it has seen.
+    events: u64,
 }
 
 impl Play {
@@ -59,6 +61,7 @@ impl Play {
             continued_from: None,
             headers: Headers::new(),
             priority: None,
+            edition: Some(Edition::NEWEST),
         };
         let mut play = Self {
             program,
@@ -67,6 +70,7 @@ impl Play {
             failure: None,
             answers: Vec::new(),
             notes: Vec::new(),
+            events: 0,
         };
         play.tell(vec![Job::Initialize(Shared::new(started))]);
         play
@@ -78,6 +82,7 @@ impl Play {
     }
 
     fn task(&mut self, jobs: Vec<Job>, queries: Vec<Query>) -> &mut Self {
+        self.events += 3;
         let task = WorkflowTask {
             token: TaskToken {
                 run: RunNo(1),
@@ -91,7 +96,7 @@ impl Play {
             activation: Activation {
                 now: Timestamp(1_000_000),
                 is_replaying: false,
-                history_events: 3,
+                history_events: self.events,
                 suggest_continue_as_new: false,
                 jobs,
             },

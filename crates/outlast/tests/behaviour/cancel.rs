@@ -222,3 +222,47 @@ fn terminate_ends_a_run_at_once_and_runs_none_of_its_code() {
         sound(&run, waits).await;
     });
 }
+
+#[workflow]
+async fn tidies_in_time(ctx: Ctx, how: String) -> Result<String> {
+    let begun = ctx.now();
+    let tidied = match how.as_str() {
+        "a shield with a limit" => {
+            drop(ctx.sleep(9.days()).await);
+            let tidy = ctx.shield(async || ctx.sleep(5.days()).await);
+            tidy.timeout(1.hours()).await
+        }
+        "a shield of a block with a limit" => {
+            let block = async {
+                drop(ctx.sleep(9.days()).await);
+                ctx.shield(async || ctx.sleep(5.days()).await).await
+            };
+            block.timeout(1.hours()).await
+        }
+        other => Err(format!("unknown: {other}"))?,
+    };
+    let took = ctx.now().duration_since(begun)?.as_secs() / 3_600;
+    let limit = match tidied {
+        Err(error) if error.is_timeout() => "out of time",
+        Err(_) => "failed",
+        Ok(_) => "done",
+    };
+    Ok(format!("{limit} after {took} h"))
+}
+
+#[test]
+fn a_time_limit_around_a_shield_holds_though_its_scope_is_cancelled() {
+    for how in ["a shield with a limit", "a shield of a block with a limit"] {
+        for cached in [1_000, 0] {
+            drive(async {
+                let env = TestEnv::new().workflow(tidies_in_time);
+                let app = env.settings(super::support::cached(cached)).start().await;
+                let run = app.start(tidies_in_time, how).await.expect("it starts");
+                run.cancel().await.expect("it is durable");
+                let result = run.result().await.expect("it handles the cancel");
+                assert_eq!(result, "out of time after 1 h", "{how}");
+                sound(&run, tidies_in_time).await;
+            });
+        }
+    }
+}

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use outlast::model::view::Waiting;
-use outlast::model::{Event, EventKind, Record, record};
+use outlast::model::{Edition, Event, EventKind, Record, record};
 use outlast::prelude::*;
-use outlast::testing::{TestClock, replay};
+use outlast::testing::{TestClock, replay, replay_from_cluster};
 use outlast::{App, Handle};
 use tokio::sync::Semaphore;
 
@@ -122,7 +122,7 @@ async fn at_rest(run: &Handle<(), Error>, clock: &TestClock, is_open: bool) {
 }
 
 /// The edition that new runs begin under.
-const NEWEST: u32 = 1;
+const NEWEST: u32 = Edition::NEWEST.0;
 
 fn path(edition: u32, kind: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/editions/golden");
@@ -190,5 +190,51 @@ fn histories_of_every_edition_replay_and_their_beginnings_too() {
                 }
             }
         }
+    }
+}
+
+/// What today's code and the rules of the newest edition would make of a run of another one.
+fn as_newest(mut history: Vec<Event>) -> Vec<Event> {
+    if let Some(EventKind::Started(started)) = history.first_mut().map(|event| &mut event.kind) {
+        started.edition = Some(Edition::NEWEST);
+    }
+    history
+}
+
+#[test]
+fn the_edition_decides_what_a_replay_does() {
+    for (kind, _) in KINDS {
+        let is_alike = matches!(kind, "done" | "cancel that waits");
+        // Options are not what matters here.
+        let replayed = replay_from_cluster(story, &as_newest(golden(1, kind)));
+        assert_eq!(replayed.is_ok(), is_alike, "{kind}: {replayed:?}");
+    }
+}
+
+#[test]
+fn a_run_of_an_edition_that_is_not_known_says_which_version_it_needs() {
+    let mut history = golden(1, "done");
+    if let Some(EventKind::Started(started)) = history.first_mut().map(|event| &mut event.kind) {
+        started.edition = Some(Edition(Edition::NEWEST.0 + 1));
+    }
+    let told = replay(story, &history).expect_err("nobody knows its rules");
+    assert!(told.to_string().contains("began under edition 3"), "{told}");
+}
+
+#[test]
+fn what_may_have_been_done_is_undone_since_the_second_edition() {
+    for (kind, _) in KINDS {
+        let undone = |edition| {
+            let history = golden(edition, kind);
+            let is_undo = |event: &&Event| {
+                matches!(&event.kind, EventKind::ActivityScheduled(call)
+                    if call.activity_type.as_str() == "refund")
+            };
+            history.iter().filter(is_undo).count()
+        };
+        let has_undo = !kind.contains("shield") && !kind.contains("block");
+        let was_undone = matches!(kind, "done" | "cancel that waits");
+        assert_eq!(undone(1), usize::from(was_undone), "{kind}");
+        assert_eq!(undone(2), usize::from(has_undo), "{kind}");
     }
 }

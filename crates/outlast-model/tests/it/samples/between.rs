@@ -11,8 +11,8 @@ use outlast_model::post::{ChildRequest, Post, PostBody};
 use outlast_model::start::ReusePolicy;
 use outlast_model::view::{RunOutcome, RunRef};
 use outlast_model::{
-    ChildCancel, ChildOptions, EventId, EventKind, Failure, FailureKind, Headers, ParentClose,
-    RunId, Seq, Shared, WorkflowId,
+    ChildCancel, ChildOptions, Edition, EventId, EventKind, Failure, FailureKind, Headers,
+    ParentClose, RunId, Seq, Shared, WorkflowId,
 };
 
 use super::{deep_failure, json, run_id, site, start};
@@ -33,6 +33,14 @@ pub(crate) fn continued_child() -> EventKind {
         parent: Some(Box::new(parent())),
         first_run_id: Some(run_id(7)),
         continued_from: Some(run_id(8)),
+        ..start()
+    }))
+}
+
+/// A run that began under rules that are not the first.
+pub(crate) fn of_an_edition() -> EventKind {
+    EventKind::Started(Shared::new(Started {
+        edition: Some(Edition::SECOND),
         ..start()
     }))
 }

@@ -106,6 +106,7 @@ fn started() -> EventKind {
         continued_from: None,
         headers: Headers::new(),
         priority: None,
+        edition: None,
     }))
 }
 

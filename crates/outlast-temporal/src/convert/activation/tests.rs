@@ -76,6 +76,30 @@ fn a_start_says_who_the_run_is() {
 }
 
 #[test]
+fn a_start_says_which_rules_the_run_is_under() {
+    let edition = |is_replaying, flags: &[u32]| {
+        let variant = Some(Variant::InitializeWorkflow(start()));
+        let wire = WorkflowActivation {
+            run_id: RUN.into(),
+            is_replaying,
+            available_internal_flags: flags.to_vec(),
+            jobs: vec![WorkflowActivationJob { variant }],
+            ..WorkflowActivation::default()
+        };
+        match polled(wire, &QueueName::new("q")).expect("converts").work {
+            PolledWork::Activate(activation) => match &activation.jobs[..] {
+                [Job::Initialize(started)] => started.edition(),
+                other => panic!("{other:?}"),
+            },
+            other @ (PolledWork::Ask(_) | PolledWork::Evict { .. }) => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(edition(false, &[]), Edition::NEWEST);
+    assert_eq!(edition(true, &[]), Edition::FIRST);
+    assert_eq!(edition(true, &[2]), Edition::SECOND);
+}
+
+#[test]
 fn a_run_that_was_reset_draws_the_numbers_of_the_old_one() {
     let reset = wire::InitializeWorkflow {
         original_execution_run_id: OTHER.into(),

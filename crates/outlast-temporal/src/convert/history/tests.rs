@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::proto::{common, enums};
+use outlast_model::Edition;
 use outlast_model::event::UpdateEvent;
 use outlast_model::grammar;
 use outlast_model::job::Resolution;
@@ -53,6 +54,33 @@ fn begun() -> Attributes {
 
 fn completed() -> Attributes {
     Attributes::WorkflowTaskCompletedEventAttributes(Default::default())
+}
+
+#[test]
+fn the_first_completed_task_says_the_edition() {
+    let flagged = || {
+        let metadata = crate::proto::sdk::WorkflowTaskCompletedMetadata {
+            lang_used_flags: vec![2],
+            ..Default::default()
+        };
+        Attributes::WorkflowTaskCompletedEventAttributes(
+            wire::WorkflowTaskCompletedEventAttributes {
+                sdk_metadata: Some(metadata),
+                ..Default::default()
+            },
+        )
+    };
+    let edition = |first: Attributes, second: Attributes| {
+        let tasks = vec![scheduled(), begun(), first, scheduled(), begun(), second];
+        let events = read([vec![started()], tasks].concat());
+        let EventKind::Started(started) = &events[0].kind else {
+            panic!("{events:?}");
+        };
+        started.edition()
+    };
+    assert_eq!(edition(completed(), completed()), Edition::FIRST);
+    assert_eq!(edition(flagged(), completed()), Edition::SECOND);
+    assert_eq!(edition(completed(), flagged()), Edition::FIRST, "too late");
 }
 
 fn marker(name: &str, key: &str, data: &str) -> Attributes {

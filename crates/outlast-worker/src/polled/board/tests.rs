@@ -21,6 +21,7 @@ fn first(run_id: RunId) -> PolledWork {
         continued_from: None,
         headers: Headers::default(),
         priority: None,
+        edition: None,
     }))]))
 }
 
