@@ -41,6 +41,8 @@ pub mod type_name {
     pub const NOT_FOUND: &str = "outlast.NotFound";
     /// No worker has this type.
     pub const NOT_REGISTERED: &str = "outlast.NotRegistered";
+    /// Workflow code took too long.
+    pub const STUCK: &str = "outlast.Stuck";
     /// A message to another run found its history full.
     pub const HISTORY_FULL: &str = "outlast.HistoryFull";
 }

@@ -57,9 +57,9 @@ pub const TASK_BACKOFF_FIRST: Duration = Duration::from_secs(1);
 pub const TASK_BACKOFF_MAX: Duration = Duration::from_secs(600);
 /// A slice longer than this goes over to the slow path.
 pub const FAST_SLICE: Duration = Duration::from_millis(50);
-/// One poll of user code longer than this is reported.
+/// One slice of workflow code longer than this is reported.
 pub const POLL_WARN: Duration = Duration::from_secs(1);
-/// One poll of user code longer than this fails its task (setting `deadlock_timeout`).
+/// One slice of workflow code longer than this fails its task (setting `deadlock_timeout`).
 pub const POLL_FAIL: Duration = Duration::from_secs(2);
 /// The same in a test environment, unless the test sets it: machines that run tests are busy.
 pub const POLL_FAIL_IN_TESTS: Duration = Duration::from_secs(30);

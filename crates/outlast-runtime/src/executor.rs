@@ -205,16 +205,15 @@ impl Executor {
         let Some(task) = self.tasks.get_mut(&id) else {
             return Ok(None);
         };
+        watch.enter(&task.name, task.last_call.as_ref())?;
         task.wake.unqueue();
         shared.begin_poll(&task.scope);
         shared.polling.set(Some(id));
-        watch.before_poll(&task.name, task.last_call.as_ref());
         let polled = {
             let _polling = Entry::new(shared.address, Presence::Polling);
             let mut cx = Context::from_waker(&task.waker);
             catch_unwind(AssertUnwindSafe(|| task.body.poll(&mut cx)))
         };
-        watch.after_poll();
         if let Some(place) = shared.last_call.take() {
             task.last_call = Some(site(place));
         }

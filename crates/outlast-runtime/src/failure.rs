@@ -59,6 +59,15 @@ impl TaskFailure {
         Self::unhandled(Failure::application(MISUSE, text))
     }
 
+    /// The slice was given up: this answer will not be heard.
+    pub(crate) fn given_up() -> Self {
+        let text = "the slice took too long, and nobody waits for it any more";
+        Self {
+            cause: TaskFailedCause::Stuck,
+            failure: Failure::application(type_name::STUCK, text),
+        }
+    }
+
     /// The input does not decode.
     pub(crate) fn refused_input(failure: Failure) -> Self {
         Self::unhandled(failure)

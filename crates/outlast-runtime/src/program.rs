@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use outlast_model::task::{AttemptResult, Query};
 use outlast_model::{Failure, Payload, RunId, SignalName};
 
 use crate::context::Context;
+use crate::failure::TaskFailure;
 
 /// The future of a workflow's main function.
 pub type MainFuture = Pin<Box<dyn Future<Output = MainOutcome>>>;
@@ -109,15 +111,26 @@ pub type BranchFuture = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 
 /// Told where the code is. Whoever runs slices measures time with it: the runtime has no clock.
 pub trait SliceWatch {
-    /// User code is about to run.
-    fn before_poll(&self, branch: &str, last_call: Option<&Site>);
+    /// User code is about to run. `Break`: nobody waits for this slice any more, and it ends here.
+    fn before_poll(&self, branch: &str, last_call: Option<&Site>) -> ControlFlow<()>;
 
-    /// It came back.
-    fn after_poll(&self);
+    /// A part of the task is done, of which there are only so many: a recorded activation was
+    /// replayed, a question answered. Each has its time for itself.
+    fn part_done(&self) {}
 
     /// A warning of an instance that is dropped with its task; those of one that lives on are
     /// fetched from it.
     fn warned(&self, _warning: &str) {}
+}
+
+impl dyn SliceWatch + '_ {
+    /// User code is about to run, if somebody still waits for it.
+    pub(crate) fn enter(&self, branch: &str, last_call: Option<&Site>) -> Result<(), TaskFailure> {
+        match self.before_poll(branch, last_call) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(TaskFailure::given_up()),
+        }
+    }
 }
 
 /// Watches nothing.
@@ -125,9 +138,9 @@ pub trait SliceWatch {
 pub struct Unwatched;
 
 impl SliceWatch for Unwatched {
-    fn before_poll(&self, _: &str, _: Option<&Site>) {}
-
-    fn after_poll(&self) {}
+    fn before_poll(&self, _: &str, _: Option<&Site>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 }
 
 /// Called, from any thread, when something foreign woke a task between slices.

@@ -159,7 +159,11 @@ impl Stage<'_> {
         })?;
         let asked = task.queries.iter();
         let answers = asked
-            .map(|query| instance.query(query, self.watch))
+            .map(|query| {
+                let answer = instance.query(query, self.watch);
+                self.watch.part_done();
+                answer
+            })
             .collect();
         let is_over = match task.rounds {
             Rounds::Runtime => instance.is_closed() || task.history.as_deref().is_some_and(is_over),
@@ -180,6 +184,7 @@ impl Stage<'_> {
             if let Some(instance) = &instance {
                 check::commands(&turn, &made, instance, self.checks)?;
             }
+            self.watch.part_done();
         }
         Ok(instance)
     }

@@ -305,9 +305,10 @@ impl Service {
     pub fn give_up(&self, shard: usize, token: TaskToken, failure: Failure) {
         let cell = &self.cells[shard];
         let now = self.clock.now();
-        cell.meter.task_failed(TaskFailedCause::Stuck);
         let mut seat = cell.seat();
-        seat.shard.give_up(token, failure, now);
+        if seat.shard.give_up(token, failure, now) {
+            cell.meter.task_failed(TaskFailedCause::Stuck);
+        }
         let has_freed = seat.shard.has_freed_slots();
         drop(seat);
         cell.inbox.ring();

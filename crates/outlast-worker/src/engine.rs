@@ -7,7 +7,7 @@ use crate::event::{RunIn, WorkerEvent};
 use crate::port::{Next, WorkerPort};
 use crate::slices::Slices;
 use crate::trace;
-use crate::watch::Pulse;
+use crate::watch::{self, Pulse};
 
 /// Works until the shard is taken over or the backend shuts down.
 pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slices, bus: &Bus) {
@@ -22,6 +22,9 @@ pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slice
                     slices.run(&task, pulse)
                 };
                 if let Some(stuck) = pulse.end(slices.len()) {
+                    // It may have come back before the watchdog had said so: then it says so itself,
+                    // and what it answers counts for nothing in any case.
+                    port.give_up(lane, task.token, watch::failure(&stuck));
                     slices.drop_stuck(task.run_id);
                     bus.emit(WorkerEvent::ThreadReturned(stuck));
                 }

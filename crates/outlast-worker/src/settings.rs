@@ -133,9 +133,9 @@ settings! {
     cached_bytes: u64 = 256 << 20, "worker.cached_bytes", Queue, "";
     /// A slice longer than this goes over to the slow path.
     fast_slice: Duration = limits::FAST_SLICE, "worker.fast_slice", Application, "";
-    /// One poll of workflow code longer than this is reported.
+    /// A slice of workflow code longer than this is reported.
     deadlock_warning: Duration = limits::POLL_WARN, "worker.deadlock_warning", Application, "";
-    /// One poll of workflow code longer than this fails its task; zero: never.
+    /// A slice of workflow code longer than this fails its task; zero: never.
     deadlock_timeout: Duration = limits::POLL_FAIL, "worker.deadlock_timeout", Application, "000-25";
     /// Spare engine threads for shards whose thread is stuck.
     spare_threads: usize = cores(), "worker.spare_threads", Application, "";

@@ -190,7 +190,10 @@ impl Slices {
 
     /// A run that cannot go on must not do so in silence.
     fn tell_failure(&self, task: &WorkflowTask, answer: &TaskAnswer) {
-        if let TaskAnswer::Failed { cause, failure } = answer {
+        if let TaskAnswer::Failed { cause, failure } = answer
+            // The watchdog has told more.
+            && *cause != TaskFailedCause::Stuck
+        {
             let event = WorkerEvent::task_failed(task, *cause, failure.clone());
             self.bus.emit(event);
         }

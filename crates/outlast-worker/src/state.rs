@@ -33,7 +33,8 @@ pub struct SlotState {
 pub struct ThreadState {
     /// The shard it drives or drove.
     pub shard: usize,
-    /// For how long it has been inside one poll of workflow code.
+    /// For how long it has been inside one part of a task: a slice of workflow code, or a recorded
+    /// activation that is replayed.
     pub inside: Option<Duration>,
     /// Whether it was abandoned: what it still produces does not count.
     pub is_given_up: bool,

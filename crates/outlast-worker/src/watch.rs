@@ -1,11 +1,16 @@
 //! Workflow code that does not come back.
 //!
 //! Each engine thread has a pulse: what it runs and since when. The watchdog looks at all
-//! pulses while slices run, and sleeps while none does. A poll over 50 ms: its run goes over to
-//! the slow path and a spare thread takes the shard, at most once a second. Over 1 s: a warning.
-//! Over 2 s: the task fails, the run is blocked as stuck, the thread is abandoned; whatever it
-//! still produces is thrown away.
+//! pulses while slices run, and sleeps while none does. A slice over 50 ms: its run goes over to
+//! the slow path, and a spare thread takes the shard if that is held up, at most once a second.
+//! Over 1 s: a warning. Over 2 s: the task fails, the run is blocked as stuck, the thread is
+//! abandoned; whatever it still produces is thrown away. If its code yields after all, the slice
+//! ends there. Whether it is one poll that does not end or polls without end is the same to all of
+//! this; which time counts for what is said in `watch/stage.rs`.
 
+mod stage;
+
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -13,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use outlast_model::Failure;
 use outlast_model::event::Site;
+use outlast_model::failure::type_name;
 use outlast_model::task::TaskToken;
 use outlast_runtime::SliceWatch;
 
@@ -23,10 +29,15 @@ use crate::port::{Lane, WorkerPort};
 use crate::settings::Settings;
 use crate::state::ThreadState;
 
+use stage::{Act, Input, Stage};
+
 /// How often the watchdog looks while slices run.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often it looks at attempts while any run.
 const ROUND: Duration = Duration::from_secs(1);
+
+/// A slice of short polls holds its shard up when it takes so many times as long as a fast one.
+const SHORT_POLLS: u32 = 4;
 
 /// What an engine thread is doing.
 pub(crate) struct Pulse {
@@ -42,18 +53,60 @@ pub(crate) struct Pulse {
 }
 
 /// A slice under way.
-#[derive(Clone, Debug)]
-pub(crate) struct Running {
-    pub(crate) token: TaskToken,
-    pub(crate) run: RunIn,
+struct Running {
+    /// Which of this thread.
+    no: u64,
+    token: TaskToken,
+    run: RunIn,
     since: Instant,
-    poll_since: Option<Instant>,
+    /// Since when it is in this part of its task.
+    part_since: Instant,
+    /// When code was last given the thread.
+    poll_since: Instant,
     branch: String,
     site: Option<Site>,
-    pub(crate) is_slow: bool,
-    pub(crate) is_rescued: bool,
-    pub(crate) is_warned: bool,
-    pub(crate) is_given_up: bool,
+    stage: Stage,
+}
+
+/// How long it may take.
+struct Limits {
+    fast_slice: Duration,
+    warning: Duration,
+    /// Zero: for ever.
+    patience: Duration,
+}
+
+impl Running {
+    /// Whether the clock says so.
+    fn is(&self, input: Input, now: Instant, limits: &Limits) -> bool {
+        let (slice, poll) = (self.since, self.poll_since);
+        let over = |since: Instant, limit| now.duration_since(since) > limit;
+        match input {
+            Input::Long => over(slice, limits.fast_slice),
+            Input::Holds => {
+                over(poll, limits.fast_slice) || over(slice, limits.fast_slice * SHORT_POLLS)
+            }
+            Input::Late => over(self.part_since, limits.warning),
+            Input::Over => !limits.patience.is_zero() && over(self.part_since, limits.patience),
+            // Not a matter of time.
+            Input::Relieved => false,
+        }
+    }
+
+    fn describe(&self, lane: Lane, now: Instant) -> Stuck {
+        Stuck {
+            run: self.run.clone(),
+            branch: self.branch.clone(),
+            site: self.site.clone(),
+            thread: format!("outlast-engine-{} (driver {})", lane.shard, lane.driver),
+            spent: now.duration_since(self.part_since),
+        }
+    }
+}
+
+/// The failure of a task whose code was given up.
+pub(crate) fn failure(stuck: &Stuck) -> Failure {
+    Failure::application(type_name::STUCK, stuck.to_string())
 }
 
 /// Wakes the watchdog when it sleeps.
@@ -100,17 +153,17 @@ impl Pulse {
     }
 
     pub(crate) fn begin(&self, token: TaskToken, run: RunIn) {
+        let now = clock::now();
         *self.lock() = Some(Running {
+            no: self.beats.load(Ordering::Relaxed),
             token,
             run,
-            since: clock::now(),
-            poll_since: None,
+            since: now,
+            part_since: now,
+            poll_since: now,
             branch: String::new(),
             site: None,
-            is_slow: false,
-            is_rescued: false,
-            is_warned: false,
-            is_given_up: false,
+            stage: Stage::Fast,
         });
         self.beats.fetch_add(1, Ordering::SeqCst);
         self.watchdog.ring();
@@ -121,33 +174,30 @@ impl Pulse {
         self.cached.store(cached, Ordering::Relaxed);
         let running = self.lock().take();
         self.beats.fetch_add(1, Ordering::SeqCst);
-        let late = running.filter(|running| running.is_given_up)?;
-        let spent = clock::now().duration_since(late.since);
-        Some(describe(self.lane, &late, spent))
+        let late = running.filter(|running| running.stage.is_given_up())?;
+        Some(late.describe(self.lane, clock::now()))
     }
 
     /// The slice under way, as somebody who waits for it would tell it.
     pub(crate) fn stuck(&self) -> Option<Stuck> {
-        let running = self.lock().clone()?;
-        let spent = clock::now().duration_since(running.since);
-        Some(describe(self.lane, &running, spent))
+        let state = self.lock();
+        Some(state.as_ref()?.describe(self.lane, clock::now()))
     }
 
     /// Whether its slice was given up: the thread is abandoned and no longer counts.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.lock()
-            .as_ref()
-            .is_some_and(|running| running.is_given_up)
+        let state = self.lock();
+        state.as_ref().is_some_and(|r| r.stage.is_given_up())
     }
 
     /// What the thread is doing.
     pub(crate) fn now(&self) -> ThreadState {
         let state = self.lock();
-        let since = state.as_ref().and_then(|running| running.poll_since);
+        let since = state.as_ref().map(|running| running.part_since);
         ThreadState {
             shard: self.lane.shard,
             inside: since.map(|since| clock::now().duration_since(since)),
-            is_given_up: state.as_ref().is_some_and(|running| running.is_given_up),
+            is_given_up: state.as_ref().is_some_and(|r| r.stage.is_given_up()),
             cached: self.cached.load(Ordering::Relaxed),
         }
     }
@@ -156,39 +206,79 @@ impl Pulse {
         self.beats.load(Ordering::SeqCst) % 2 == 1
     }
 
+    /// Applies what the clock says of the slice under way, if it does. Returns what is to be done,
+    /// and about what.
+    fn judge(&self, input: Input, now: Instant, limits: &Limits) -> Option<(Act, Case)> {
+        let mut state = self.lock();
+        let running = state.as_mut().filter(|r| r.is(input, now, limits))?;
+        let (stage, act) = running.stage.apply(input);
+        running.stage = stage;
+        if act == Act::Nothing {
+            return None;
+        }
+        let case = Case {
+            no: running.no,
+            token: running.token,
+            stuck: running.describe(self.lane, now),
+        };
+        Some((act, case))
+    }
+
+    /// A spare thread drives the shard of this slice.
+    fn relieved(&self, no: u64) {
+        if let Some(running) = self.lock().as_mut().filter(|r| r.no == no) {
+            running.stage = running.stage.apply(Input::Relieved).0;
+        }
+    }
+
+    fn run(&self) -> Option<RunIn> {
+        Some(self.lock().as_ref()?.run.clone())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SliceWatch for Pulse {
-    fn before_poll(&self, branch: &str, last_call: Option<&Site>) {
+    fn before_poll(&self, branch: &str, last_call: Option<&Site>) -> ControlFlow<()> {
         let mut state = self.lock();
         let Some(running) = state.as_mut() else {
-            return;
+            return ControlFlow::Continue(());
         };
+        if running.stage.is_given_up() {
+            return ControlFlow::Break(());
+        }
         let now = clock::now();
-        running.poll_since = Some(now);
+        running.poll_since = now;
         if running.branch != branch {
             branch.clone_into(&mut running.branch);
         }
         if running.site.as_ref() != last_call {
             running.site = last_call.cloned();
         }
-        let goes_slow = !running.is_slow && now.duration_since(running.since) > self.fast_slice;
-        if goes_slow {
-            running.is_slow = true;
+        if running.stage == Stage::Fast && now.duration_since(running.since) > self.fast_slice {
+            let (stage, _) = running.stage.apply(Input::Long);
+            running.stage = stage;
             let token = running.token;
             drop(state);
             self.port.go_slow(self.lane, token);
         }
+        ControlFlow::Continue(())
     }
 
-    fn after_poll(&self) {
+    fn part_done(&self) {
         if let Some(running) = self.lock().as_mut() {
-            running.poll_since = None;
+            running.part_since = clock::now();
         }
     }
+}
+
+/// A slice about which something is to be done.
+struct Case {
+    no: u64,
+    token: TaskToken,
+    stuck: Stuck,
 }
 
 /// What the watchdog wants done about a stuck thread.
@@ -199,7 +289,7 @@ pub(crate) trait Rescue: Send + Sync {
     fn bus(&self) -> &Bus;
     /// Threads to look at.
     fn pulses(&self) -> Vec<Arc<Pulse>>;
-    /// How long a poll of this run may take; zero: for ever.
+    /// How long a part of a task of this run may take; zero: for ever.
     fn patience(&self, run: &RunIn) -> Duration;
     /// Whether attempts run, or should have ended and have not.
     fn has_attempts(&self) -> bool;
@@ -249,51 +339,44 @@ pub(crate) fn keep_watch(
 }
 
 fn look(pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort, settings: &Settings) {
-    let Some(running) = pulse.lock().clone() else {
+    let Some(run) = pulse.run() else {
         return;
     };
-    let Some(since) = running.poll_since else {
-        return;
+    let limits = Limits {
+        fast_slice: settings.fast_slice,
+        warning: settings.deadlock_warning,
+        patience: rescue.patience(&run),
     };
     let now = clock::now();
-    let spent = now.duration_since(since);
-    if spent > settings.fast_slice && !running.is_slow {
-        mark(pulse, running.token, |r| r.is_slow = true);
-        rescue.bus().emit_with(Severity::Debug, || {
-            WorkerEvent::SlowSlice(describe(pulse.lane, &running, spent))
-        });
-        port.go_slow(pulse.lane, running.token);
-    }
-    if spent > settings.fast_slice && !running.is_rescued && rescue.take_over(pulse.lane, now) {
-        mark(pulse, running.token, |r| r.is_rescued = true);
-    }
-    if spent > settings.deadlock_warning && !running.is_warned {
-        mark(pulse, running.token, |r| r.is_warned = true);
-        let stuck = describe(pulse.lane, &running, spent);
-        rescue.bus().emit(WorkerEvent::DeadlockWarning(stuck));
-    }
-    let limit = rescue.patience(&running.run);
-    if !limit.is_zero() && spent > limit && !running.is_given_up {
-        mark(pulse, running.token, |r| r.is_given_up = true);
-        let stuck = describe(pulse.lane, &running, spent);
-        let failure = Failure::application("outlast.Stuck", stuck.to_string());
-        rescue.bus().emit(WorkerEvent::StuckGivenUp(stuck));
-        port.give_up(pulse.lane, running.token, failure);
+    for input in [Input::Long, Input::Holds, Input::Late, Input::Over] {
+        if let Some((act, case)) = pulse.judge(input, now, &limits) {
+            carry_out(act, case, pulse, rescue, port);
+        }
     }
 }
 
-fn mark(pulse: &Pulse, token: TaskToken, change: impl FnOnce(&mut Running)) {
-    if let Some(running) = pulse.lock().as_mut().filter(|r| r.token == token) {
-        change(running);
+fn carry_out(act: Act, case: Case, pulse: &Pulse, rescue: &dyn Rescue, port: &dyn WorkerPort) {
+    let (lane, bus) = (pulse.lane, rescue.bus());
+    let Case { no, token, stuck } = case;
+    match act {
+        Act::Nothing => {}
+        Act::GoSlow => {
+            bus.emit_with(Severity::Debug, || WorkerEvent::SlowSlice(stuck));
+            port.go_slow(lane, token);
+        }
+        Act::TakeOver => {
+            if rescue.take_over(lane, clock::now()) {
+                pulse.relieved(no);
+            }
+        }
+        Act::Warn => bus.emit(WorkerEvent::DeadlockWarning(stuck)),
+        Act::GiveUp => {
+            let failure = failure(&stuck);
+            bus.emit(WorkerEvent::StuckGivenUp(stuck));
+            port.give_up(lane, token, failure);
+        }
     }
 }
 
-fn describe(lane: Lane, running: &Running, spent: Duration) -> Stuck {
-    Stuck {
-        run: running.run.clone(),
-        branch: running.branch.clone(),
-        site: running.site.clone(),
-        thread: format!("outlast-engine-{} (driver {})", lane.shard, lane.driver),
-        spent,
-    }
-}
+#[cfg(test)]
+mod tests;

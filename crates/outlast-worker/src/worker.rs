@@ -174,9 +174,10 @@ impl Worker {
         self.pulses_mut().iter().map(|pulse| pulse.now()).collect()
     }
 
-    fn spawn_engine(self: &Arc<Self>, shard: usize) {
+    /// Says whether there is one more.
+    fn spawn_engine(self: &Arc<Self>, shard: usize) -> bool {
         let Some(port) = self.port.get().cloned() else {
-            return;
+            return false;
         };
         let me = self.clone();
         let engine = self.spawn(&format!("outlast-engine-{shard}"), move || {
@@ -191,7 +192,9 @@ impl Worker {
             engine::drive(&port, &pulse, me.slices(&port), &me.bus);
             me.pulses_mut().retain(|p| !Arc::ptr_eq(p, &pulse));
         });
+        let is_there = engine.is_some();
         lock(&self.engines).extend(engine);
+        is_there
     }
 
     fn slices(&self, port: &Arc<dyn WorkerPort>) -> Slices {
@@ -301,10 +304,12 @@ impl Rescue for Arc<Worker> {
         if !lock(&self.spares).take(lane.shard, now, busy, most) {
             return false;
         }
-        self.spawn_engine(lane.shard);
         let shard = lane.shard;
-        self.bus.emit(WorkerEvent::ShardTakenOver { shard });
-        true
+        let is_taken = self.spawn_engine(shard);
+        if is_taken {
+            self.bus.emit(WorkerEvent::ShardTakenOver { shard });
+        }
+        is_taken
     }
 
     fn bus(&self) -> &Bus {

@@ -35,13 +35,12 @@ impl Instance {
         // Before the program can spawn: main is the first task.
         let (id, wake) = shared.new_task();
         shared.begin_poll(&shared.main_scope);
-        watch.before_poll(MAIN, None);
+        watch.enter(MAIN, None)?;
         let made = {
             let _polling = Entry::new(shared.address, Presence::Polling);
             let ctx = Context::at(shared.address);
             catch_unwind(AssertUnwindSafe(|| program.start(ctx, started)))
         };
-        watch.after_poll();
         let whence = Whence {
             branch: MAIN,
             last_call: None,

@@ -76,6 +76,8 @@ impl Instance {
         answer: impl FnOnce(Context) -> Result<Payload, Failure>,
     ) -> Result<Payload, Failure> {
         let shared = &self.shared;
+        let entered = watch.enter(&format!("query `{}`", query.name), None);
+        entered.map_err(|given_up| given_up.failure)?;
         // The code of a run that has ended may have had more to do: nobody will.
         let was_at_rest = shared.is_at_rest();
         let header = shared.header.get();
@@ -84,13 +86,11 @@ impl Instance {
             ..header
         });
         shared.begin_poll(&shared.main_scope);
-        watch.before_poll(&format!("query `{}`", query.name), None);
         let answered = {
             let _polling = Entry::new(shared.address, Presence::Polling);
             let ctx = Context::at(shared.address);
             shared.read_only(Reader::Query, || answer(ctx))
         };
-        watch.after_poll();
         shared.header.set(header);
         if was_at_rest && !shared.is_at_rest() {
             let text = format!(

@@ -208,7 +208,7 @@ impl Instance {
                 self.poll(id, watch)?;
                 self.check_wakes()?;
             }
-            if self.shared.has_conditions_to_test() && self.test_conditions(watch) {
+            if self.shared.has_conditions_to_test() && self.test_conditions(watch)? {
                 continue;
             }
             let deliveries = self.shared.mailbox.borrow_mut().deliverable();
@@ -223,12 +223,13 @@ impl Instance {
     }
 
     /// Tests conditions until one ends its wait.
-    fn test_conditions(&self, watch: &dyn SliceWatch) -> bool {
-        watch.before_poll("the test of a condition", None);
+    fn test_conditions(&self, watch: &dyn SliceWatch) -> Result<bool, TaskFailure> {
+        let main = self.executor.tasks.values().next();
+        let last_call = main.and_then(|main| main.last_call.as_ref());
+        watch.enter("the test of a condition", last_call)?;
         let has_moved = self.shared.test_conditions();
-        watch.after_poll();
         self.shared.end_poll();
-        has_moved
+        Ok(has_moved)
     }
 
     fn poll(&mut self, id: TaskId, watch: &dyn SliceWatch) -> Result<(), TaskFailure> {

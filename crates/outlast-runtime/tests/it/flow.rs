@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,8 +111,9 @@ pub(crate) fn no_foreign() -> ForeignWake {
 pub(crate) struct Listening(pub(crate) RefCell<Vec<String>>);
 
 impl SliceWatch for Listening {
-    fn before_poll(&self, _: &str, _: Option<&Site>) {}
-    fn after_poll(&self) {}
+    fn before_poll(&self, _: &str, _: Option<&Site>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
     fn warned(&self, warning: &str) {
         self.0.borrow_mut().push(warning.into());
     }

@@ -1,12 +1,15 @@
 //! Scheduling is synchronous; woken tasks run in the order they were woken.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
-use outlast_model::event::Site;
+use outlast_model::event::{Site, TaskFailedCause};
 use outlast_model::{ActivityOptions, Command, Payload, Resolution, RetryPolicy, Seq, Timestamp};
 use outlast_runtime::SliceWatch;
 
@@ -99,17 +102,18 @@ fn a_branch_that_wakes_another_lets_those_before_it_run_first() {
 struct Polls(RefCell<Vec<String>>);
 
 impl SliceWatch for Polls {
-    fn before_poll(&self, branch: &str, last_call: Option<&Site>) {
+    fn before_poll(&self, branch: &str, last_call: Option<&Site>) -> ControlFlow<()> {
         let called = if last_call.is_some() {
             "again"
         } else {
             "first"
         };
         self.0.borrow_mut().push(format!("{branch} {called}"));
+        ControlFlow::Continue(())
     }
 
-    fn after_poll(&self) {
-        self.0.borrow_mut().push("back".into());
+    fn part_done(&self) {
+        self.0.borrow_mut().push("part done".into());
     }
 }
 
@@ -122,7 +126,61 @@ fn a_task_woken_twice_is_polled_once() {
     let mut backend = Backend::started(flow);
     let polls = Polls::default();
     backend.complete(1, "").complete(2, "").turn_watched(&polls);
-    assert_eq!(polls.0.take(), ["main again", "back"]);
+    assert_eq!(polls.0.take(), ["main again"]);
+}
+
+#[test]
+fn a_replayed_activation_is_a_part_of_its_own() {
+    let flow = Flow::new(|ctx, _| async move {
+        act(ctx, "a").await;
+        act(ctx, "b").await;
+        act(ctx, "c").await;
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    backend.complete(1, "").turn();
+    backend.instance = None;
+    let polls = Polls::default();
+    backend.complete(2, "").turn_watched(&polls);
+    let made = ["main first", "main first", "part done"];
+    let replayed = ["main again", "part done"];
+    let polled = [made.as_slice(), &replayed, &["main again"]].concat();
+    assert_eq!(polls.0.take(), polled);
+}
+
+/// Waits for so many polls.
+struct Patience(Cell<u32>);
+
+impl SliceWatch for Patience {
+    fn before_poll(&self, _: &str, _: Option<&Site>) -> ControlFlow<()> {
+        match self.0.get().checked_sub(1) {
+            Some(left) => {
+                self.0.set(left);
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        }
+    }
+}
+
+#[test]
+fn a_slice_that_nobody_waits_for_ends_before_the_next_poll() {
+    let flow = Flow::new(|ctx, log| async move {
+        act(ctx, "a").await;
+        poll_fn(|cx| {
+            log.note("again");
+            cx.waker().wake_by_ref();
+            Poll::<()>::Pending
+        })
+        .await;
+        done()
+    });
+    let mut backend = Backend::started(flow);
+    let patience = Patience(Cell::new(7));
+    assert!(backend.complete(1, "").turn_watched(&patience).is_empty());
+    let cause = backend.failed.as_ref().map(|failed| failed.cause);
+    assert_eq!(cause, Some(TaskFailedCause::Stuck));
+    assert_eq!(backend.log(), ["again"; 7]);
 }
 
 #[test]

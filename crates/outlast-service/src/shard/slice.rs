@@ -356,21 +356,20 @@ impl Shard {
     }
 
     /// The slice of this task does not come back: its task fails, and whatever its thread still
-    /// produces is thrown away.
-    pub fn give_up(&mut self, token: TaskToken, failure: Failure, now: Timestamp) {
+    /// produces is thrown away. Says whether there was such a slice: it may be said twice.
+    pub fn give_up(&mut self, token: TaskToken, failure: Failure, now: Timestamp) -> bool {
         let answer = TaskAnswer::Failed {
             cause: TaskFailedCause::Stuck,
             failure,
         };
         if self.closed_answered(token, &answer) {
-            return;
+            return true;
         }
         let Some(mut entry) = self.runs.remove(&token.run) else {
-            return;
+            return false;
         };
-        if let Some(slice) = entry.slice
-            && slice.turn == token.turn
-        {
+        let slice = entry.slice.filter(|slice| slice.turn == token.turn);
+        if let Some(slice) = slice {
             entry.slice = None;
             entry.is_cached = false;
             self.slice_is_over(&mut entry);
@@ -391,6 +390,7 @@ impl Shard {
             }
         }
         self.put_back(entry);
+        slice.is_some()
     }
 }
 

@@ -262,7 +262,9 @@ impl Board {
         let Some(run_id) = self.out.get(&token.turn).copied() else {
             return;
         };
-        let Some(run) = self.runs.get_mut(&run_id) else {
+        // Said twice, by the watchdog and by the thread that has come back since, it counts once.
+        let is_handed = |run: &&mut Run| run.state == State::Handed;
+        let Some(run) = self.runs.get_mut(&run_id).filter(is_handed) else {
             return;
         };
         let completion = Completion::Failed {

@@ -11,13 +11,13 @@ use crate::gate::Gate;
 use crate::support::{drive, names, sound, until};
 
 #[activity]
-async fn add(n: u64) -> Result<u64> {
+pub(crate) async fn add(n: u64) -> Result<u64> {
     Ok(n + 1)
 }
 
 /// A neighbour: needs its turns, an activity and a timer.
 #[workflow]
-async fn quick(ctx: Ctx) -> Result<u64> {
+pub(crate) async fn quick(ctx: Ctx) -> Result<u64> {
     let n = ctx.run(add, 1).await?;
     ctx.sleep(1.secs()).await?;
     Ok(ctx.run(add, n).await?)
@@ -26,7 +26,7 @@ async fn quick(ctx: Ctx) -> Result<u64> {
 const GO: Signal<u64> = signal("go");
 
 /// Code that blocks is never given up.
-fn patient() -> Settings {
+pub(crate) fn patient() -> Settings {
     Settings {
         deadlock_timeout: Duration::ZERO,
         deadlock_warning: Duration::from_secs(3_600),

@@ -3,6 +3,7 @@
 
 mod again;
 mod blocked;
+mod endless;
 mod gate;
 mod panics;
 #[path = "../support/mod.rs"]

@@ -1,6 +1,7 @@
 //! Who gets what, and what goes back, without a thread or a backend.
 
 use outlast_model::event::Started;
+use outlast_model::failure::type_name;
 use outlast_model::shared::Shared;
 use outlast_model::task::Notes;
 use outlast_model::{Activation, Headers, Payload};
@@ -91,7 +92,7 @@ impl Table {
     }
 
     fn give_up(&mut self, token: TaskToken) {
-        let failure = Failure::application("outlast.Stuck", "too long");
+        let failure = Failure::application(type_name::STUCK, "too long");
         self.board.give_up(token, failure, &mut self.orders);
     }
 
