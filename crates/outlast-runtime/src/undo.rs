@@ -100,7 +100,27 @@ pub(crate) struct Registered {
 #[derive(Default)]
 pub(crate) struct Registry {
     calls: BTreeMap<Key, Registered>,
+    reach: Reach,
     waker: Option<Waker>,
+}
+
+/// Whose calls are stopped and undone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those of main and its branches: handlers still work.
+    #[default]
+    Main,
+    /// Those of handlers as well: all of them have ended.
+    Everything,
+}
+
+impl Reach {
+    fn includes(self, cell: &OperationCell) -> bool {
+        match self {
+            Self::Main => cell.scope.borrow().side == Side::Main,
+            Self::Everything => true,
+        }
+    }
 }
 
 /// Whether a call took effect.
@@ -321,9 +341,9 @@ impl Shared {
 
     /// Whether undoing waits for outcomes.
     pub(crate) fn awaits_outcomes(&self) -> bool {
+        let reach = self.registry.borrow().reach;
         let is_awaited = |cell: &Rc<OperationCell>| {
-            cell.is_handed_out()
-                && (cell.scope.borrow().side == Side::Main || cell.is_cancelled.get())
+            cell.is_handed_out() && (reach.includes(cell) || cell.is_cancelled.get())
         };
         self.rules.undo_outlasts_the_wait()
             && (!self.registry.borrow().calls.is_empty()
@@ -331,16 +351,15 @@ impl Shared {
     }
 
     /// Asks everything to stop whose outcome is awaited: what was left to itself, too.
-    pub(crate) fn stop_what_may_be_undone(&self) {
+    pub(crate) fn stop_what_may_be_undone(&self, reach: Reach) {
+        self.registry.borrow_mut().reach = reach;
         if !self.rules.undo_outlasts_the_wait() {
             return;
         }
         let left: Vec<Rc<OperationCell>> = {
             let open = self.open.borrow();
             let left = open.values().filter(|cell| cell.undo.borrow().is_some());
-            left.filter(|cell| cell.scope.borrow().side == Side::Main)
-                .cloned()
-                .collect()
+            left.filter(|cell| reach.includes(cell)).cloned().collect()
         };
         for cell in left {
             self.carry_out(&cell, Wish::Dropped);

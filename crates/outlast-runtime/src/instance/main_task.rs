@@ -18,6 +18,7 @@ use crate::failure::{TaskFailure, Whence, unknown_handler};
 use crate::program::{HandlerEnd, MainOutcome, Program, SliceWatch};
 use crate::shared::Commands;
 use crate::slab::{Entry, Presence};
+use crate::undo::Reach;
 use crate::{leftover, undo};
 
 /// The name of the first task.
@@ -76,12 +77,12 @@ impl Instance {
         // Undoing takes time: what main left running must not go on beside it.
         self.shared.end_poll();
         self.part_from_main()?;
-        self.begin_undo(outcome);
+        self.begin_undo(outcome, Reach::Main);
         Ok(())
     }
 
-    fn begin_undo(&mut self, outcome: MainOutcome) {
-        self.shared.stop_what_may_be_undone();
+    fn begin_undo(&mut self, outcome: MainOutcome, reach: Reach) {
+        self.shared.stop_what_may_be_undone(reach);
         let body = Body::Undo(undo::run(Rc::clone(&self.shared)));
         let scope = self.shared.shield_scope();
         let id = self.executor.add(&self.shared, "undo".into(), body, &scope);
@@ -109,7 +110,7 @@ impl Instance {
         self.executor.end_handlers(&self.shared)?;
         self.shared.end_poll();
         if let Phase::Closing(outcome) = std::mem::replace(&mut self.phase, Phase::Running) {
-            self.begin_undo(outcome);
+            self.begin_undo(outcome, Reach::Everything);
         }
         Ok(true)
     }

@@ -362,6 +362,28 @@ fn what_handlers_did_is_undone_before_the_run_ends() {
 }
 
 #[test]
+fn what_a_handler_left_to_itself_is_undone_when_all_handlers_have_ended() {
+    let flow = Flow::new(|ctx, _| async move {
+        let handler = move |ctx: Context, _| -> outlast_runtime::HandlerFuture {
+            Box::pin(async move {
+                undoable(ctx, "a").detach();
+                Ok(())
+            })
+        };
+        ctx.on_signal_until("go".into(), std::rc::Rc::new(handler), HandlerEnd::Finish);
+        sleep(ctx, 1).await;
+        over()
+    });
+    let mut backend = Backend::started(flow);
+    backend.ignores_cancels = true;
+    backend.signal("go", "").turn();
+    assert_eq!(short(&backend.fire(1).turn()), ["cancel activity 1"]);
+    assert_eq!(inputs(&backend.complete(1, "late").turn()), ["late"]);
+    assert_eq!(short(&backend.complete(2, "").turn()), ["fail over"]);
+    backend.replayed().expect("replays the same");
+}
+
+#[test]
 fn a_call_that_lost_is_kept_if_main_succeeds() {
     let flow = Flow::new(|ctx, _| async move {
         select(undoable(ctx, "a"), sleep(ctx, 1)).await;
