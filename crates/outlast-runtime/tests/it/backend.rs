@@ -39,7 +39,7 @@ pub(crate) struct Backend {
     pub(crate) checks: ReplayChecks,
     pub(crate) is_closed: bool,
     cache: Cache,
-    /// Whether activities go on when they are asked to stop.
+    /// Whether activities and steps go on when they are asked to stop.
     pub(crate) ignores_cancels: bool,
     unseen: Vec<Job>,
     pub(crate) activities: BTreeMap<Seq, String>,
@@ -453,7 +453,7 @@ impl Backend {
             }
             Command::CancelStep { seq } => {
                 let (_, is_resolved) = self.steps.get_mut(&seq).expect("the step is open");
-                if !std::mem::replace(is_resolved, true) {
+                if !self.ignores_cancels && !std::mem::replace(is_resolved, true) {
                     let resolution = Resolution::Canceled(None);
                     self.unseen.push(Job::ResolveStep { seq, resolution });
                 }

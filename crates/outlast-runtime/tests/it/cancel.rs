@@ -2,7 +2,8 @@
 
 use futures::FutureExt;
 use futures::future::{Either, select};
-use outlast_model::{CancelMode, Payload, Resolution};
+use outlast_model::failure::RetryState;
+use outlast_model::{CancelMode, Failure, Payload, Resolution};
 use outlast_runtime::MainOutcome;
 
 use crate::backend::{Backend, short};
@@ -145,21 +146,47 @@ fn a_timer_resolves_cancelled_in_the_same_slice() {
     assert_eq!(backend.log(), ["cancelled"]);
 }
 
-#[test]
-fn a_running_step_resolves_by_its_outcome() {
-    let flow = Flow::new(|ctx, log| async move {
+/// Cancels a step that runs, then waits for it.
+fn cancel_a_step() -> Flow {
+    Flow::new(|ctx, log| async move {
         let running = step(ctx, "s");
         sleep(ctx, 1).await;
         running.cancel();
         log.note(word(&running.await));
         sleep(ctx, 1).await;
         done()
-    });
-    let mut backend = Backend::started(flow);
+    })
+}
+
+#[test]
+fn a_running_step_resolves_by_its_outcome() {
+    let mut backend = Backend::started(cancel_a_step());
     assert_eq!(short(&backend.fire(1).turn()), ["cancel step 1"]);
     assert!(backend.log().is_empty());
     assert_eq!(short(&backend.turn()), ["timer 2"]);
     assert_eq!(backend.log(), ["cancelled"]);
+}
+
+#[test]
+fn a_running_step_that_was_cancelled_may_still_complete_or_fail() {
+    let failed = Failure::application("test", "broken");
+    let ends = [
+        (Resolution::Completed(Payload::bytes("x")), "ok:x"),
+        (
+            Resolution::Failed(failed, RetryState::MaximumAttemptsReached),
+            "failed:broken",
+        ),
+    ];
+    for (outcome, told) in ends {
+        let mut backend = Backend::started(cancel_a_step());
+        backend.ignores_cancels = true;
+        assert_eq!(short(&backend.fire(1).turn()), ["cancel step 1"]);
+        assert!(backend.log().is_empty() && !backend.has_news());
+        assert_eq!(short(&backend.resolve_step(1, outcome).turn()), ["timer 2"]);
+        assert_eq!(backend.log(), [told]);
+        drop(backend.replayed().expect("replays the same"));
+        assert_eq!(backend.log(), [told]);
+    }
 }
 
 #[test]

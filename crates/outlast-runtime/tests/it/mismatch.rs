@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::{Either, select};
 use outlast_model::event::{StepRecorded, TaskFailedCause};
 use outlast_model::{
@@ -415,6 +416,44 @@ fn an_order_taken_by_chance_that_replay_contradicts_is_found_and_named() {
             .replayed()
             .expect("the coin falls as it did at first"),
     );
+}
+
+/// Races in a row: that chance takes the same winners again is not to be expected.
+const RACES: u32 = 40;
+
+/// Each race decided by the `select!` of `futures`, which begins at a branch taken by chance.
+fn by_select() -> Flow {
+    Flow::new(|ctx, _| async move {
+        for _ in 0..RACES {
+            let (mut activity, mut timer) = (act(ctx, "a").fuse(), sleep(ctx, 1).fuse());
+            let next = futures::select! {
+                _ = activity => "fast",
+                _ = timer => "slow",
+            };
+            act(ctx, next).await;
+        }
+        done()
+    })
+}
+
+#[test]
+fn a_select_that_begins_anywhere_is_found_and_named() {
+    let mut backend = Backend::started(by_select());
+    for race in 1..=RACES {
+        backend.complete(2 * race - 1, "").fire(race).turn();
+        backend.complete(2 * race, "").turn();
+    }
+    assert!(backend.is_closed, "{}", backend.failure());
+    let text = backend.replayed().expect_err("by chance").to_string();
+    for part in [
+        "`fast`",
+        "`slow`",
+        " ended in the same task",
+        "`outlast::select!` takes the first declared",
+        "mismatch.rs:",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
 }
 
 #[test]

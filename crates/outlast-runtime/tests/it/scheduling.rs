@@ -4,6 +4,7 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use outlast_model::event::{Site, TaskFailedCause};
 use outlast_model::{ActivityOptions, Command, Payload, Resolution, RetryPolicy, Seq, Timestamp};
-use outlast_runtime::SliceWatch;
+use outlast_runtime::{SignalHandler, SliceWatch};
 
 use crate::backend::{Backend, short};
 use crate::flow::{Flow, act, done, sleep, step, word};
@@ -181,6 +182,48 @@ fn a_slice_that_nobody_waits_for_ends_before_the_next_poll() {
     let cause = backend.failed.as_ref().map(|failed| failed.cause);
     assert_eq!(cause, Some(TaskFailedCause::Stuck));
     assert_eq!(backend.log(), ["again"; 7]);
+}
+
+#[test]
+fn an_outcome_polls_the_task_that_waits_for_it_and_no_other() {
+    let flow = Flow::new(|ctx, _| {
+        let handler: SignalHandler = Rc::new(|ctx, _| {
+            Box::pin(async move {
+                act(ctx, "handled").await;
+                sleep(ctx, 2).await;
+                Ok(())
+            })
+        });
+        ctx.on_signal("go".into(), handler);
+        async move {
+            for name in ["a", "b", "c"] {
+                drop(ctx.spawn(async move {
+                    futures::join!(act(ctx, name), act(ctx, name), sleep(ctx, 9));
+                }));
+            }
+            sleep(ctx, 1).await;
+            act(ctx, "main").await;
+            done()
+        }
+    });
+    let mut backend = Backend::started(flow);
+    backend.signal("go", "").turn();
+    // Main has timer 1, branch n has activities 2n-1 and 2n and timer n+1, the handler activity 7.
+    let polled = |backend: &mut Backend| {
+        let polls = Polls::default();
+        backend.turn_watched(&polls);
+        let short = |poll: String| poll.split(" spawned at ").next().unwrap_or("").to_owned();
+        polls.0.take().into_iter().map(short).collect::<Vec<_>>()
+    };
+    assert_eq!(polled(backend.complete(3, "")), ["branch 2"]);
+    assert_eq!(polled(backend.fire(3)), ["branch 2"]);
+    let two = polled(backend.complete(6, "").fail(1, "no"));
+    assert_eq!(two, ["branch 3", "branch 1"]);
+    let of_a_handler = polled(backend.complete(7, ""));
+    assert_eq!(of_a_handler, ["handler of signal `go` again"]);
+    assert_eq!(polled(backend.fire(1)), ["main again"]);
+    // What was asked for later is waited for by the one that asked, too.
+    assert_eq!(polled(backend.complete(8, "")), ["main again"]);
 }
 
 #[test]

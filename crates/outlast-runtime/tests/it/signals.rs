@@ -100,6 +100,47 @@ fn buffered_signals_reach_a_handler_that_comes_later_in_order() {
     assert_eq!(backend.log(), ["main", "1", "2", "4"]);
 }
 
+/// A handler that notes what it got, and then does more.
+fn noting_and(log: &Log, then: impl Fn(Context) + 'static) -> SignalHandler {
+    let (log, then) = (log.clone(), Rc::new(then));
+    Rc::new(move |ctx, input| {
+        let (log, then) = (log.clone(), Rc::clone(&then));
+        Box::pin(async move {
+            log.note(text(&input));
+            then(ctx);
+            Ok(())
+        })
+    })
+}
+
+#[test]
+fn a_handler_that_a_buffered_signal_woke_may_bring_the_handler_of_the_next() {
+    let flow = Flow::new(|ctx, log| {
+        let last = noting_and(&log, |ctx| act(ctx, "last").detach());
+        let second = noting_and(&log, move |ctx| ctx.on_signal("c".into(), last.clone()));
+        let first = noting_and(&log, move |ctx| ctx.on_signal("b".into(), second.clone()));
+        async move {
+            sleep(ctx, 1).await;
+            ctx.on_signal("a".into(), first);
+            log.note("main");
+            sleep(ctx, 1).await;
+            done()
+        }
+    });
+    let mut backend = Backend::started(flow);
+    for (name, text) in [("c", "c1"), ("b", "b2"), ("a", "a3"), ("b", "b4")] {
+        backend.signal(name, text);
+    }
+    assert!(backend.turn().is_empty(), "nobody has a handler yet");
+    // Three rounds, one slice.
+    let commands = short(&backend.fire(1).turn());
+    assert_eq!(commands, ["timer 2", "activity 1 last"]);
+    let rounds = ["main", "a3", "b2", "b4", "c1"];
+    assert_eq!(backend.log(), rounds);
+    drop(backend.replayed().expect("replays"));
+    assert_eq!(backend.log(), rounds);
+}
+
 #[test]
 fn a_handler_may_wait_and_its_error_is_told() {
     let flow = Flow::new(|ctx, _| {
