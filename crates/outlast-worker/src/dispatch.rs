@@ -34,7 +34,7 @@ use crate::port::WorkerPort;
 use crate::queue::Queues;
 use crate::registry::Body;
 use crate::roll::Roll;
-use crate::running::{Attempt, as_asked, panicked, until_stopped};
+use crate::running::{Attempt, Seat, as_asked, on_thread, panicked, until_stopped};
 use crate::settings::Settings;
 use crate::steps::Steps;
 use crate::trace;
@@ -106,9 +106,14 @@ impl Dispatcher {
         }
     }
 
-    /// From here on nothing begins.
+    /// From here on nothing begins; what waits for a thread is handed back.
     pub(crate) fn drain(&self) {
         self.is_draining.store(true, Ordering::Release);
+        for (_, life) in self.roll.all_running() {
+            if life.forgo() {
+                life.stop.fire(StopReason::Shutdown);
+            }
+        }
     }
 
     /// Whether nothing begins any more.
@@ -316,7 +321,7 @@ impl Dispatcher {
             return Box::pin(std::future::ready(start.handed_back()));
         }
         let (token, life) = (start.token(), self.roll.life(&mut start));
-        if life.stop.reason().is_some() {
+        if !life.begin() {
             // It was told to before it began.
             let result = as_asked(AttemptResult::Canceled(None), &life.stop);
             return Box::pin(std::future::ready(AttemptOutcome { token, result }));
@@ -408,16 +413,23 @@ impl Dispatcher {
     }
 
     fn attempt(&self, body: Body, life: &Arc<Life>) -> Attempt {
-        match body {
-            Body::Async(future) => Attempt::Async(future),
-            Body::Blocking(run) => {
-                let inside = life.on_thread();
-                Attempt::Blocking(self.runtime.spawn_blocking(move || {
-                    let result = run();
-                    drop(inside);
-                    result
-                }))
-            }
+        let code = match body {
+            Body::Async(future) => return Attempt::Async(future),
+            Body::Blocking(code) => code,
+        };
+        let (seat, mine) = (Seat::new(code), life.clone());
+        let waits = Arc::downgrade(&seat);
+        life.needs_thread();
+        if self.is_draining() && life.forgo() {
+            // Whoever drains has either seen it wait, or is seen here.
+            life.stop.fire(StopReason::Shutdown);
+        }
+        let thread = self
+            .runtime
+            .spawn_blocking(move || on_thread(&waits, &mine));
+        Attempt::Blocking {
+            thread,
+            _seat: seat,
         }
     }
 }
@@ -456,8 +468,13 @@ impl Dispatcher {
         let Some((_, told)) = life.stop.told() else {
             return false;
         };
+        let spent = now.duration_since(told);
+        if life.is_outside() {
+            // Nothing of it is there that would need a grace.
+            return spent >= HELD_UP;
+        }
         let slack = if life.is_polled() { HELD_UP } else { STARVED };
-        now.duration_since(told) >= self.settings.abort_after + slack
+        spent >= self.settings.abort_after + slack
     }
 
     /// Takes an attempt from its code: it is over, whatever the code still does.
@@ -469,7 +486,9 @@ impl Dispatcher {
         }
         life.give_slot(token);
         let result = as_asked(AttemptResult::Canceled(None), &life.stop);
-        self.lose(token, life);
+        if !life.forgo() {
+            self.lose(token, life);
+        }
         let outcomes = vec![AttemptOutcome { token, result }];
         self.bus.meter().attempts(&outcomes);
         port.complete_attempts(outcomes);

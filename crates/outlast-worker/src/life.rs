@@ -1,10 +1,22 @@
 //! What the dispatcher knows of a running attempt: what it is, whether it was told to stop, and
 //! whether its code is being run at this moment.
 //!
+//! ```text
+//!            +--- needs a thread ---+
+//!            v                      |
+//!         Waiting ----- begin ---> Begun ----------- end --> Over
+//!          |   |                                              ^
+//!          |   +------- enter ---> OnThread -------- end -----+
+//!          +----------- forgo ---> Dropped
+//! ```
+//!
+//! One that waits, for its turn or for a thread, is not run once it was told to stop: nothing of it
+//! is there that could fail to stop. Who leaves `Waiting` first decides, code or end.
+//!
 //! Nothing here costs the attempt more than a few plain stores: most end before anybody looks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use outlast_model::task::{ActivityTask, AttemptToken};
 use outlast_model::{ActivityType, RunId, StepName};
@@ -24,8 +36,24 @@ pub(crate) struct Life {
     queue: Option<Arc<Queue>>,
     /// Odd while its code is being polled. Written by whoever polls, one at a time.
     polls: AtomicU32,
-    is_on_thread: AtomicBool,
-    is_over: AtomicBool,
+    /// A [`Place`].
+    place: AtomicU8,
+}
+
+/// Where the code of an attempt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Place {
+    /// Nowhere yet: it waits for its turn, or for a thread.
+    Waiting,
+    /// Polled now and then.
+    Begun,
+    /// A thread is inside.
+    OnThread,
+    /// It has come to its end.
+    Over,
+    /// It ended without having begun.
+    Dropped,
 }
 
 #[derive(Debug)]
@@ -64,8 +92,7 @@ impl Life {
             what,
             queue,
             polls: AtomicU32::new(0),
-            is_on_thread: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
+            place: AtomicU8::new(Place::Waiting as u8),
         }
     }
 
@@ -95,23 +122,76 @@ impl Life {
         self.polls.load(Ordering::Relaxed) % 2 == 1
     }
 
-    /// Its code gets a thread of its own, which holds what this returns until it ends.
-    pub(crate) fn on_thread(self: &Arc<Self>) -> OnThread {
-        self.is_on_thread.store(true, Ordering::Relaxed);
-        OnThread(self.clone())
+    /// Its turn has come; not if it was told to stop before.
+    pub(crate) fn begin(&self) -> bool {
+        self.stop.reason().is_none() && self.leaves_waiting(Place::Begun)
+    }
+
+    /// Its code needs a thread: until it has one, nothing of it is under way.
+    pub(crate) fn needs_thread(&self) {
+        self.place.store(Place::Waiting as u8, Ordering::Release);
+    }
+
+    /// Its code has a thread, which holds what this returns until it ends; not if it was told to stop
+    /// before.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<OnThread> {
+        let enters = self.stop.reason().is_none() && self.leaves_waiting(Place::OnThread);
+        enters.then(|| OnThread(self.clone()))
+    }
+
+    /// Ends it if no code of it is under way: from here on none will be.
+    pub(crate) fn forgo(&self) -> bool {
+        self.leaves_waiting(Place::Dropped) || self.is_at(Place::Dropped)
+    }
+
+    /// Whether no code of it is under way.
+    pub(crate) fn is_outside(&self) -> bool {
+        self.is_at(Place::Waiting) || self.is_at(Place::Dropped)
     }
 
     /// Whether a thread is still inside its code.
     pub(crate) fn is_loose(&self) -> bool {
-        self.is_on_thread.load(Ordering::Relaxed) && !self.is_over()
+        self.is_at(Place::OnThread)
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.is_at(Place::Over)
     }
 
     pub(crate) fn end(&self) {
-        self.is_over.store(true, Ordering::Release);
+        self.place.store(Place::Over as u8, Ordering::Release);
+    }
+
+    fn is_at(&self, place: Place) -> bool {
+        self.place.load(Ordering::Acquire) == place as u8
+    }
+
+    fn leaves_waiting(&self, to: Place) -> bool {
+        let (from, to) = (Place::Waiting as u8, to as u8);
+        let (done, not) = (Ordering::AcqRel, Ordering::Acquire);
+        self.place.compare_exchange(from, to, done, not).is_ok()
+    }
+
+    /// What it is an attempt of, for people.
+    pub(crate) fn what(&self) -> String {
+        match &self.what {
+            What::Activity(name) => format!("activity {name}"),
+            What::Step(name) => format!("step {name}"),
+        }
+    }
+
+    /// How its code could block as it should not.
+    pub(crate) fn how_to_block(&self) -> &'static str {
+        match &self.what {
+            What::Activity(_) => {
+                "await what it waits for, or declare it as `fn` without `async`, which gets a thread \
+                 of its own"
+            }
+            What::Step(_) => {
+                "await what it waits for, or make it an activity that is a `fn` without `async`, \
+                 which gets a thread of its own"
+            }
+        }
     }
 
     /// Which attempt it is, for people.

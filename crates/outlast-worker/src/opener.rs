@@ -11,12 +11,14 @@
 //! ```
 //!
 //! Nothing ever waits for this thread: while it is busy, which code that blocks can make long,
-//! everything goes to the runtime.
+//! everything goes to the runtime. To the code it is a thread of the runtime like the others: what is
+//! a mistake there (`block_on`) is one here, so that no mistake shows only under load.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::unconstrained;
 
 /// Attempts that are begun and polled once; what does not end then is spawned.
 pub(crate) type Job = Box<dyn FnOnce(&mut Context<'_>) + Send>;
@@ -79,12 +81,15 @@ impl Drop for Opener {
 
 impl Desk {
     fn work(&self, runtime: &Handle) {
-        let _inside = runtime.enter();
-        // Whoever is polled here and waits is polled again where it can be woken.
-        let mut cx = Context::from_waker(Waker::noop());
-        while let Some(job) = self.next() {
-            job(&mut cx);
-        }
+        // One future that never waits, for the life of the thread: without a budget, since tokio
+        // grants one for each poll, and this is the only one.
+        runtime.block_on(unconstrained(async {
+            // Whoever is polled here and waits is polled again where it can be woken.
+            let mut cx = Context::from_waker(Waker::noop());
+            while let Some(job) = self.next() {
+                job(&mut cx);
+            }
+        }));
     }
 
     fn next(&self) -> Option<Job> {
@@ -143,6 +148,24 @@ mod tests {
             Box::new(move |_| done.send(()).expect("listens"))
         });
         assert_eq!(is_done.recv(), Ok(()));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn what_may_not_be_done_on_a_thread_of_the_runtime_may_not_be_done_here() {
+        let opener = Opener::start(&Handle::current());
+        let (sender, said) = mpsc::channel();
+        patiently(&opener, || {
+            let sender = sender.clone();
+            Box::new(move |_| {
+                let blocks = || Handle::current().block_on(async {});
+                let blocked = std::panic::catch_unwind(blocks);
+                sender.send(blocked.is_ok()).expect("listens");
+            })
+        });
+        assert_eq!(said.recv(), Ok(false), "it panicked");
+        let blocks = || Handle::current().block_on(async {});
+        let there = tokio::spawn(async move { blocks() });
+        assert!(there.await.is_err(), "as it does there");
     }
 
     #[tokio::test]

@@ -5,11 +5,12 @@ use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use outlast_model::Failure;
+use outlast_model::failure::type_name;
 use outlast_model::task::{AttemptResult, StopReason};
 use outlast_runtime::panic::{self, discard};
 use tokio::task::{JoinError, JoinHandle};
@@ -20,7 +21,38 @@ use crate::stop::Stop;
 /// The code of an attempt; its panic is a failure like any other.
 pub(crate) enum Attempt {
     Async(Pin<Box<dyn Future<Output = AttemptResult> + Send>>),
-    Blocking(JoinHandle<AttemptResult>),
+    Blocking {
+        thread: JoinHandle<AttemptResult>,
+        /// The code waits there until the thread takes it; dropped with the seat, it never runs.
+        _seat: Arc<Seat>,
+    },
+}
+
+/// Where blocking code waits for its thread.
+pub(crate) struct Seat(Mutex<Option<BlockingCode>>);
+
+pub(crate) type BlockingCode = Box<dyn FnOnce() -> AttemptResult + Send>;
+
+impl Seat {
+    pub(crate) fn new(code: BlockingCode) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(code))))
+    }
+
+    fn take(&self) -> Option<BlockingCode> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What the thread does that a blocking attempt waited for: nothing, if it was told to stop meanwhile.
+pub(crate) fn on_thread(seat: &Weak<Seat>, life: &Arc<Life>) -> AttemptResult {
+    let Some(inside) = life.enter() else {
+        return AttemptResult::Canceled(None);
+    };
+    let code = seat.upgrade().and_then(|seat| seat.take());
+    // Without a seat its task was dropped, and has said so.
+    let result = code.map_or(AttemptResult::HandedBack, |code| code());
+    drop(inside);
+    result
 }
 
 impl Attempt {
@@ -28,7 +60,7 @@ impl Attempt {
         match self {
             Self::Async(future) => catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)))
                 .unwrap_or_else(|panic| Poll::Ready(AttemptResult::Failed(panicked(panic)))),
-            Self::Blocking(thread) => Pin::new(thread)
+            Self::Blocking { thread, .. } => Pin::new(thread)
                 .poll(cx)
                 .map(|ended| ended.unwrap_or_else(|error| AttemptResult::Failed(lost(error)))),
         }
@@ -36,7 +68,7 @@ impl Attempt {
 }
 
 /// Runs the attempt to its end; once told to stop it has the grace to do so, then it is dropped
-/// at its next await.
+/// at its next await. One that still waits for a thread needs no grace.
 pub(crate) async fn until_stopped(
     mut attempt: Attempt,
     life: &Arc<Life>,
@@ -46,7 +78,7 @@ pub(crate) async fn until_stopped(
     let mut expired: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
     let result = poll_fn(|cx| {
         if let Poll::Ready(result) = life.polled(|| attempt.poll(cx)) {
-            return Poll::Ready(result);
+            return Poll::Ready(explained(result, life));
         }
         let expired = expired.get_or_insert_with(|| Box::pin(grace_is_over(life.clone(), grace)));
         let expired = expired.as_mut().poll(cx);
@@ -60,6 +92,9 @@ pub(crate) async fn until_stopped(
 
 async fn grace_is_over(life: Arc<Life>, grace: Duration) {
     life.stop.wait().await;
+    if life.forgo() {
+        return;
+    }
     tokio::time::sleep(grace).await;
 }
 
@@ -83,6 +118,25 @@ fn lost(error: JoinError) -> Failure {
         Ok(panic) => panicked(panic),
         Err(error) => Failure::panic(error.to_string()),
     }
+}
+
+/// What tokio says to code that blocks a thread on which async code runs. Its two texts share this part.
+const BLOCKS: &str = "while the thread is being used to drive asynchronous tasks";
+
+/// Says who blocked a thread of the runtime, and what to do: tokio only says that.
+fn explained(mut result: AttemptResult, life: &Life) -> AttemptResult {
+    if let AttemptResult::Failed(failure) = &mut result
+        && failure.type_name() == Some(type_name::PANIC)
+        && failure.message.contains(BLOCKS)
+    {
+        let (what, fix) = (life.what(), life.how_to_block());
+        let text = format!(
+            "{what} blocks a thread that runs async code: {fix} ({})",
+            failure.message
+        );
+        *failure = Failure::panic(text);
+    }
+    result
 }
 
 /// A panic, as a failure.

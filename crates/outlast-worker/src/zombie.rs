@@ -156,10 +156,12 @@ impl Undead {
         self.lock().push(case);
     }
 
-    /// The code of this one has come out.
+    /// The code of this one has come out, unless a thread of its own is inside: that says so itself.
     pub(crate) fn ended(&self, token: AttemptToken) {
         for case in self.lock().iter().filter(|case| case.token == token) {
-            case.life.end();
+            if !case.life.is_loose() {
+                case.life.end();
+            }
         }
     }
 

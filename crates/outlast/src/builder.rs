@@ -299,9 +299,25 @@ impl<L: 'static> Builder<L> {
             let url = url.clone();
             return Ok(self.join(&url, runtime).await?.behind(&interceptors));
         }
-        let started = tokio::task::spawn_blocking(move || self.assemble(runtime)).await;
-        let app = started.map_err(|e| Error::msg(e.to_string()))??;
-        Ok(app.behind(&interceptors))
+        Ok(self.assembled(runtime).await?.behind(&interceptors))
+    }
+
+    /// On a thread of its own: opening a store takes a while, and activities of another application
+    /// may hold every thread that the runtime has for such work.
+    async fn assembled(self, runtime: tokio::runtime::Handle) -> Result<App> {
+        let (sender, started) = tokio::sync::oneshot::channel();
+        let thread = std::thread::Builder::new().name("outlast-start".into());
+        thread
+            .spawn(move || {
+                // Whoever asked may no longer listen: it stops again then.
+                drop(sender.send(self.assemble(runtime)));
+            })
+            .map_err(|error| Error::msg(format!("there is no thread to start on: {error}")))?;
+        started.await.unwrap_or_else(|_| {
+            Err(Error::msg(
+                "the thread that starts the application panicked",
+            ))
+        })
     }
 
     /// Starts the application and serves until the process is asked to stop, then stops in order.
@@ -348,7 +364,6 @@ impl<L: 'static> Builder<L> {
         };
         let queues = Queues::new(specs, &self.bus);
         let worker = Worker::new(queues, settings, runtime.clone(), self.bus);
-        let reads = runtime.clone();
         let setup = Setup {
             store,
             clock: self.clock.clone(),
@@ -358,7 +373,7 @@ impl<L: 'static> Builder<L> {
             window,
         };
         let service = Service::open(setup)?;
-        let embedded = Arc::new(Embedded::new(service.clone(), reads));
+        let embedded = Embedded::new(service.clone());
         worker.start(embedded.clone());
         for queue in worker.queues().iter() {
             let queue = queue.name.clone();

@@ -23,18 +23,19 @@ use outlast_worker::state::WorkerState;
 use outlast_worker::{Pace, Worker};
 
 use crate::answer::token;
+use crate::readers::Readers;
 use crate::run_reply;
 
 /// Service and worker of one process.
 pub(crate) struct Embedded {
     service: Arc<Service>,
-    /// Where the store is read: callers need not be in a runtime.
-    runtime: tokio::runtime::Handle,
+    readers: Readers,
 }
 
 impl Embedded {
-    pub(crate) fn new(service: Arc<Service>, runtime: tokio::runtime::Handle) -> Self {
-        Self { service, runtime }
+    pub(crate) fn new(service: Arc<Service>) -> Arc<Self> {
+        let readers = Readers::default();
+        Arc::new(Self { service, readers })
     }
 }
 
@@ -332,11 +333,10 @@ impl Embedded {
         &self,
         read: impl FnOnce(&Service) -> Result<T, Refusal> + Send + 'static,
     ) -> Answer<T> {
-        let (service, runtime) = (self.service.clone(), self.runtime.clone());
-        Box::pin(async move {
-            let task = runtime.spawn_blocking(move || read(&service));
-            task.await.unwrap_or(Err(Refusal::ShuttingDown))
-        })
+        let (reply, answer) = channel();
+        let service = self.service.clone();
+        self.readers.give(Box::new(move || reply(read(&service))));
+        Box::pin(async move { received(answer.await) })
     }
 }
 

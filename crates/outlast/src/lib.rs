@@ -52,6 +52,7 @@ mod patch;
 mod promise;
 mod query;
 mod queue;
+mod readers;
 mod run_reply;
 mod scope;
 mod select;

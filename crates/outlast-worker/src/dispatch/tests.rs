@@ -9,6 +9,8 @@ use outlast_model::{AnswerToken, Incarnation, Payload, QueueName, RunId, Seq, St
 use super::*;
 use crate::port::{Lane, Next};
 
+/// Threads of the runtime.
+const THREADS: usize = 2;
 /// Longer than any attempt here may take to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -66,7 +68,7 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads(THREADS)
             .enable_all()
             .build()
             .expect("a runtime");
@@ -158,4 +160,58 @@ fn what_is_told_to_stop_while_the_worker_goes_down_is_handed_back() {
     assert_eq!(desk.begun.load(Ordering::SeqCst), 0);
     assert_eq!(desk.dispatcher.count(), 0);
     desk.runtime.shutdown_background();
+}
+
+/// What makes every thread that begins attempts busy until it is dropped.
+fn hold_up(desk: &Desk) -> Vec<Sender<()>> {
+    let (begun, has_begun) = channel();
+    let hold = |_| {
+        let (end, may_end) = channel::<()>();
+        let begun = begun.clone();
+        let wait = move || {
+            begun.send(()).expect("listens");
+            assert!(may_end.recv().is_err(), "dropped");
+        };
+        (end, wait)
+    };
+    let mut ends = Vec::new();
+    for (end, wait) in (0..THREADS).map(hold) {
+        drop(desk.runtime.spawn(async move { wait() }));
+        ends.push(end);
+    }
+    let (end, wait) = hold(0);
+    let mut job: Job = Box::new(move |_| wait());
+    while let Err(back) = desk.dispatcher.opener.offer(job) {
+        job = back;
+        std::thread::yield_now();
+    }
+    ends.push(end);
+    assert_eq!(has_begun.iter().take(THREADS + 1).count(), THREADS + 1);
+    ends
+}
+
+#[test]
+fn what_is_told_to_stop_while_no_thread_is_free_to_begin_it_is_no_zombie() {
+    for count in [1, 3, CHUNK] {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let desk = Desk::new();
+        let busy = hold_up(&desk);
+        let work = (1..=count).map(|seq| desk.start(seq)).collect();
+        desk.dispatcher.dispatch(work, &desk.port);
+        let stops = (1..=count).map(|seq| Dispatch::Stop(token(seq), StopReason::Cancelled));
+        desk.dispatcher.dispatch(stops.collect(), &desk.port);
+        while desk.dispatcher.count() > 0 {
+            desk.dispatcher.look_after(&desk.port);
+            std::thread::yield_now();
+        }
+        let ends: Vec<AttemptOutcome> = desk.ended.try_iter().collect();
+        assert_eq!(ends.len(), count as usize);
+        let is_cancelled = |end: &AttemptOutcome| matches!(end.result, AttemptResult::Canceled(_));
+        assert!(ends.iter().all(is_cancelled), "{ends:?}");
+        assert_eq!(desk.dispatcher.undead(), 0, "nothing of them is left");
+        drop(busy);
+        desk.runtime.shutdown_timeout(PATIENCE);
+        assert_eq!(desk.begun.load(Ordering::SeqCst), 0, "of {count}");
+        assert_eq!(desk.ended.try_iter().count(), 0, "each ends once");
+    }
 }

@@ -314,3 +314,54 @@ fn the_second_failed_attempt_is_a_warning_and_no_other_is() {
         assert!(told[0].ends_with("[OL-5306]"), "{told:?}");
     });
 }
+
+/// Blocks the thread it is polled on, as only a plain `fn` may.
+#[activity]
+async fn blocks(n: usize) -> Result<usize> {
+    Ok(tokio::runtime::Handle::current().block_on(async { n }))
+}
+
+#[activity]
+fn may_block(n: usize) -> Result<usize> {
+    Ok(tokio::runtime::Handle::current().block_on(async { n }))
+}
+
+/// How many calls of each are refused, and what one of them said.
+#[workflow]
+async fn blocking_calls(ctx: Ctx, count: usize) -> Result<(usize, usize, String)> {
+    let once = || outlast::model::RetryPolicy::times(1);
+    let wrong: Vec<_> = (0..count)
+        .map(|n| ctx.run(blocks, n).retry(once()))
+        .collect();
+    let right: Vec<_> = (0..count)
+        .map(|n| ctx.run(may_block, n).retry(once()))
+        .collect();
+    let (mut refused, mut done, mut said) = (0, 0, String::new());
+    for call in wrong {
+        if let Err(error) = call.await {
+            refused += 1;
+            said = error.to_string();
+        }
+    }
+    for call in right {
+        done += usize::from(call.await.is_ok());
+    }
+    Ok((refused, done, said))
+}
+
+#[test]
+fn an_async_activity_that_blocks_fails_at_any_load_and_one_of_its_own_thread_at_none() {
+    drive(async {
+        let env = TestEnv::new().activity(blocks).activity(may_block);
+        let app = env.workflow(blocking_calls).start().await;
+        for count in [1, 2, 8, 9, 40] {
+            let run = app.start(blocking_calls, count).await.expect("it starts");
+            let (refused, done, said) = run.result().await.expect("it ends");
+            assert_eq!((refused, done), (count, count));
+            for part in ["activity blocks ", "without `async`", "block_on"] {
+                assert!(said.contains(part), "{said}");
+            }
+            sound(&run, blocking_calls).await;
+        }
+    });
+}

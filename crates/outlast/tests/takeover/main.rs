@@ -6,6 +6,7 @@ mod blocked;
 mod endless;
 mod gate;
 mod panics;
+mod pool;
 #[path = "../support/mod.rs"]
 mod support;
 mod zombies;
