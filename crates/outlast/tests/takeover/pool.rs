@@ -112,7 +112,7 @@ fn what_is_cancelled_before_it_has_a_thread_never_runs_and_is_no_zombie() {
         run.send(STOP, ()).await.expect("it is durable");
         attempts(&app, 1).await;
         let state = app.worker_state().expect("there is a worker");
-        assert_eq!(state.standing.counts().get("cancel_ignored"), None);
+        assert_eq!(state.standing.counts().get("cancel-ignored"), None);
         door.gate.open();
         assert_eq!(run.result().await.expect("it ends"), 7);
         // Behind everything that waited for the only thread.
