@@ -8,6 +8,7 @@ mod chaos;
 mod clock;
 mod config;
 mod culprit;
+mod deaf;
 mod demo;
 mod inspect;
 mod listen;
@@ -55,6 +56,9 @@ enum Command {
     /// The process that a chaos run believes
     #[command(hide = true)]
     ChaosLedger(chaos::ledger::Args),
+    /// The process that a test finds unable to stop
+    #[command(hide = true)]
+    DeafWorker(deaf::Args),
 }
 
 fn main() -> ExitCode {
@@ -77,5 +81,6 @@ fn run(command: Command) -> Result<(), Stop> {
         Command::Bench(args) => bench::run(&args),
         Command::ChaosWorker(args) => chaos::worker::run(&args),
         Command::ChaosLedger(args) => chaos::ledger::run(&args),
+        Command::DeafWorker(args) => deaf::run(&args),
     }
 }

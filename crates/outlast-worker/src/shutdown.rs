@@ -27,7 +27,7 @@ use crate::worker::Worker;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Where a worker stands between its start and its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It takes work.
     #[default]

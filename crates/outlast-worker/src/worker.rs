@@ -257,15 +257,24 @@ impl Worker {
             .all(|e| e.is_finished() || e.thread().id() == me)
     }
 
+    /// What is still in user code, by name.
+    pub fn unfinished(&self) -> Vec<String> {
+        let mut left = self.dispatcher.names();
+        left.extend(self.stuck());
+        left
+    }
+
+    fn stuck(&self) -> Vec<String> {
+        let pulses = self.pulses_mut();
+        let stuck = pulses.iter().filter_map(|p| p.stuck());
+        stuck.map(|stuck| stuck.to_string()).collect()
+    }
+
     /// Nobody is watched any more. Names what is still in user code.
     pub(crate) fn dismiss(&self) -> Vec<String> {
         let mut left = self.dispatcher.names();
-        let stuck = self
-            .pulses_mut()
-            .iter()
-            .filter_map(|p| p.stuck())
-            .collect::<Vec<_>>();
-        left.extend(stuck.iter().map(ToString::to_string));
+        let stuck = self.stuck();
+        left.extend(stuck.iter().cloned());
         for engine in std::mem::take(&mut *lock(&self.engines)) {
             if engine.is_finished() {
                 // A thread that panicked has already said so.

@@ -3,7 +3,8 @@
 //! This is the only place where the two meet; neither learns of the other.
 
 use std::future::ready;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
 
 use outlast_model::event::UpdateRequest;
 use outlast_model::start::{SignalRequest, StartReply, StartRequest, UpdateReply, UpdateStage};
@@ -20,7 +21,7 @@ use outlast_service::service::{self, Service};
 use outlast_service::shard::Turn;
 use outlast_worker::port::{Answer, ClientPort, Lane, Next, WorkerPort};
 use outlast_worker::state::WorkerState;
-use outlast_worker::{Pace, Worker};
+use outlast_worker::{Pace, Phase, Worker};
 
 use crate::answer::token;
 use crate::readers::Readers;
@@ -122,7 +123,46 @@ impl Running {
     }
 }
 
+/// How long the store may take to close behind a worker that needed all of its time.
+const CLOSING: Duration = Duration::from_secs(1);
+
 impl Running {
+    /// As [`stop`](Self::stop), but nobody waits longer than a shutdown may take: neither a
+    /// listener of events nor a store that does not come back holds up the host's end. Names what
+    /// is left behind, that among it.
+    pub(crate) fn stop_in_time(self: Arc<Self>, pace: Pace) -> Vec<String> {
+        let limit = self.worker.settings().shutdown_hard_stop + CLOSING;
+        let (sender, ended) = mpsc::channel();
+        let me = self.clone();
+        let stop = move || {
+            let left = me.stop(pace).to_vec();
+            drop(me);
+            // It may be too late.
+            drop(sender.send(left));
+        };
+        let thread = std::thread::Builder::new().name("outlast-end".into());
+        if thread.spawn(stop).is_err() {
+            // No room for a thread: here, then.
+            return self.stop(pace).to_vec();
+        }
+        ended
+            .recv_timeout(limit)
+            .unwrap_or_else(|_| self.what_holds_it_up())
+    }
+
+    fn what_holds_it_up(&self) -> Vec<String> {
+        let mut left: Vec<String> = self.workers().flat_map(|w| w.unfinished()).collect();
+        let phases = self.workers().map(|worker| worker.phase());
+        left.push(match phases.min_by_key(|phase| *phase) {
+            Some(Phase::Stopped) | None => "the store, which does not close".into(),
+            Some(phase) => format!(
+                "the shutdown itself, in its phase {phase:?}: a listener of events or the backend \
+                 does not come back"
+            ),
+        });
+        left
+    }
+
     /// All of them at once: each may take as long as a shutdown may take.
     fn stop_workers(&self) -> Vec<String> {
         std::thread::scope(|scope| {

@@ -51,7 +51,8 @@ impl App {
 
     /// Stops in order: no new work is handed out; running attempts may finish; then they are told
     /// to stop, and are handed back; instances leave memory; the store is closed. Each phase has a
-    /// time, see the settings `shutdown.*`. Runs go on when the application starts again.
+    /// time, see the settings `shutdown.*`, and so has the whole: a listener or a store that does
+    /// not come back is named and left behind too. Runs go on when the application starts again.
     ///
     /// It goes on when the future is dropped. Asked for twice, both wait for the same end.
     pub async fn shutdown(&self) -> Stopped {
@@ -94,8 +95,7 @@ impl App {
         let (sender, ended) = oneshot::channel();
         let kept = running.clone();
         let stop = move || {
-            let left_behind = running.stop(pace).to_vec();
-            drop(running);
+            let left_behind = running.stop_in_time(pace);
             // Whoever asked may no longer listen.
             drop(sender.send(left_behind));
         };

@@ -5,4 +5,5 @@ mod config;
 mod demo;
 mod inspect;
 mod readme;
+mod stop;
 mod support;

@@ -297,6 +297,81 @@ mod obstinate {
         });
     }
 
+    /// The last phase may take all the time there is; it begins a little late.
+    fn brief() -> Settings {
+        let moment = Duration::from_millis(20);
+        Settings {
+            abort_after: Duration::ZERO,
+            zombie_grace: Duration::ZERO,
+            shutdown_grace: Duration::ZERO,
+            shutdown_cancel: Duration::ZERO,
+            shutdown_evictions: moment,
+            shutdown_hard_stop: moment,
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn the_hard_stop_names_what_is_left_and_the_host_goes_on() {
+        drive(async {
+            let block = Block::default();
+            let (app, directory) = open(&block, brief()).await;
+            let mut events = app.events(Severity::Info);
+            let run = app.start(waits, ()).await.expect("it starts");
+            block.began.notified().await;
+            run.cancel().await.expect("it is durable");
+            while !matches!(
+                events.next().await.as_deref(),
+                Some(WorkerEvent::Zombie { .. })
+            ) {}
+            let stopped = app.shutdown().await;
+            reached(&mut events, StopPhase::HardStop).await;
+            let [left] = stopped.left_behind.as_slice() else {
+                panic!("{stopped:?}");
+            };
+            assert!(left.contains("deaf"), "{left}");
+            assert!(app.start(waits, ()).await.is_err(), "it has stopped");
+            drop(app);
+
+            block.gate.open();
+            let builder = Outlast::sqlite(directory.path().join("runs.db"));
+            let builder = builder.state(block.clone()).activity(deaf).workflow(waits);
+            let app = builder.start().await.expect("the file is free");
+            app.run(waits, ()).await.expect("it ends");
+            app.shutdown().await;
+        });
+    }
+
+    #[test]
+    fn a_listener_that_never_returns_holds_up_no_shutdown() {
+        drive(async {
+            let (block, stuck) = (Block::default(), Block::default());
+            let directory = tempfile::tempdir().expect("a directory");
+            let builder = Outlast::sqlite(directory.path().join("runs.db"));
+            let builder = builder.state(block.clone()).activity(deaf).workflow(waits);
+            let listener = stuck.gate.clone();
+            let builder = builder.on_event(Severity::Info, move |event| {
+                if matches!(event, WorkerEvent::Stopping { .. }) {
+                    listener.pass();
+                }
+            });
+            let builder = builder.settings(brief()).report(|_| ());
+            let app = builder.start().await.expect("it starts");
+            app.start(waits, ()).await.expect("it starts");
+            block.began.notified().await;
+            let stopped = app.shutdown().await;
+            let [attempt, itself] = stopped.left_behind.as_slice() else {
+                panic!("{stopped:?}");
+            };
+            assert!(attempt.contains("deaf"), "{attempt}");
+            for part in ["in its phase Finishing", "a listener of events"] {
+                assert!(itself.contains(part), "{itself}");
+            }
+            block.gate.open();
+            stuck.gate.open();
+        });
+    }
+
     #[workflow]
     async fn stuck(ctx: Ctx) -> Result<()> {
         ctx.sleep(1.millis()).await?;
