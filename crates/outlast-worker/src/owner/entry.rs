@@ -261,6 +261,17 @@ Closing + Stopped: Absent, End
                 panic!("unregister is never refused: {state:?}");
             };
             assert!(!closing.is_registered());
+            // Whichever of them was under way.
+            let opened = closing.apply(Input::Opened).map(|(state, _)| state);
+            let lasts = [
+                (closing, Input::Due),
+                (closing, Input::Failed { is_final: false }),
+                (opened.unwrap_or(closing), Input::Stopped),
+            ];
+            for (state, last) in lasts {
+                let end = state.apply(last).map_or(state, |(end, _)| end);
+                assert_eq!(end, State::Absent, "{last:?}");
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ mod chance;
 mod crew;
 mod drops;
 mod fake;
+mod held;
 mod killed;
 mod owner;
 mod port;

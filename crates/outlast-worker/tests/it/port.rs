@@ -77,6 +77,7 @@ async fn a_recycled_handle_replays_what_the_old_one_had() {
     }
     served.all_ended().await;
     assert!(served.fake.world().handles.len() > 1);
+    assert_eq!(served.told.count("part-restarted"), 0, "its pollers go on");
     served.stop().await;
 }
 
@@ -347,6 +348,7 @@ async fn what_a_panicking_part_held_is_failed_back_and_the_rest_goes_on() {
     }
     served.all_ended().await;
     assert_eq!(served.told.count("part-restarted"), 1);
+    assert_eq!(served.fake.world().handles.len(), 1, "the handle is whole");
     assert_eq!(served.port.load().1, 0, "no claim is left");
     assert!(served.fake.world().attempts.iter().all(|it| it.begun == 1));
     drop(host);

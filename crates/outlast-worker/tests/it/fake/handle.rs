@@ -94,9 +94,17 @@ impl Handle for FakeHandle {
         result: AttemptResult,
     ) -> BoxFuture<'_, Result<(), CompleteError>> {
         Box::pin(async move {
-            tokio::task::yield_now().await;
-            self.fake
-                .change(|world| world.ended(self.number, &token, result))
+            match self.fake.change(|world| world.answer_gates.pop_front()) {
+                Some(gate) => gate.notified().await,
+                None => tokio::task::yield_now().await,
+            }
+            self.fake.change(|world| {
+                if world.lost_answers > 0 {
+                    world.lost_answers -= 1;
+                    return Ok(());
+                }
+                world.ended(self.number, &token, result)
+            })
         })
     }
 
@@ -118,7 +126,10 @@ impl Handle for FakeHandle {
 
     fn finalize(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            tokio::task::yield_now().await;
+            match self.fake.change(|world| world.final_gates.pop_front()) {
+                Some(gate) => gate.notified().await,
+                None => tokio::task::yield_now().await,
+            }
             self.fake.change(|world| {
                 if let Some(handle) = world.handles.get_mut(&self.number) {
                     handle.is_final = true;

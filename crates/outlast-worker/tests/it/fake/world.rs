@@ -45,6 +45,12 @@ pub(crate) struct World {
     pub(crate) answers: Vec<(String, Result<Payload, outlast_model::Failure>)>,
     /// Answers to these runs wait until they are let go.
     pub(crate) held: BTreeMap<RunId, Arc<Notify>>,
+    /// The next answers of attempts wait at these.
+    pub(crate) answer_gates: VecDeque<Arc<Notify>>,
+    /// So many answers of attempts are taken and forgotten.
+    pub(crate) lost_answers: u32,
+    /// The next handles that are told to end wait at these.
+    pub(crate) final_gates: VecDeque<Arc<Notify>>,
     pub(crate) completing: u32,
     pub(crate) most_completing: u32,
     tokens: u64,
