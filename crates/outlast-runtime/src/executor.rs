@@ -301,10 +301,12 @@ impl Executor {
     }
 
     /// Drops everything, in order of creation; a destructor that panics stops nobody.
-    pub(crate) fn clear(&mut self, shared: &Shared) {
+    pub(crate) fn clear(&mut self, shared: &Shared, watch: &dyn SliceWatch) {
         self.adopt(shared);
         while let Some((_, task)) = self.tasks.pop_first() {
             task.wake.done();
+            let what = format!("the destructors of {}", task.name);
+            watch.before_drop(&what, task.last_call.as_ref());
             // There is nobody left to tell: the instance goes away.
             discard(task);
             self.adopt(shared);

@@ -28,7 +28,7 @@ use crate::executor::Executor;
 use crate::failure::TaskFailure;
 use crate::leftover;
 use crate::panic::discard;
-use crate::program::{ForeignWake, MainOutcome, Program, SliceWatch, StepCode};
+use crate::program::{ForeignWake, MainOutcome, Program, SliceWatch, StepCode, Unwatched};
 use crate::rules::Rules;
 use crate::shared::{Commands, Shared};
 use crate::slab::{self, Entry, Presence};
@@ -170,6 +170,11 @@ impl Instance {
         drop(self);
     }
 
+    /// The same, for whoever wants to know where its destructors are.
+    pub fn evict_watched(mut self, watch: &dyn SliceWatch) {
+        self.dismantle(watch);
+    }
+
     pub(crate) fn open_step(&self, seq: Seq) -> Option<(StepName, Site)> {
         self.shared
             .open_step(seq)
@@ -193,19 +198,20 @@ impl Instance {
 impl Instance {
     /// Drops all user code. Commands its destructors make are ignored; those of a closed run
     /// are told.
-    pub(crate) fn dismantle(&mut self) {
+    pub(crate) fn dismantle(&mut self, watch: &dyn SliceWatch) {
         let shared = &self.shared;
         shared.bell.silence();
         let _inside = Entry::new(shared.address, Presence::Runtime);
         if self.phase != Phase::Closed {
             if is_planted(Bug::EvictionEmitsCommands) {
-                self.executor.clear(shared);
+                self.executor.clear(shared, watch);
                 shared.end_poll();
                 leftover::keep(shared.run_id, shared.flush());
             }
             shared.commands.set(Commands::Off);
         }
-        self.executor.clear(shared);
+        self.executor.clear(shared, watch);
+        watch.before_drop("the destructors of what the run shares", None);
         // One by one: the language ends the process if two of them panic together.
         discard(shared.state.take());
         discard(shared.conditions.take());
@@ -218,7 +224,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        self.dismantle();
+        self.dismantle(&Unwatched);
         slab::remove(self.shared.address);
     }
 }

@@ -114,6 +114,10 @@ pub trait SliceWatch {
     /// User code is about to run. `Break`: nobody waits for this slice any more, and it ends here.
     fn before_poll(&self, branch: &str, last_call: Option<&Site>) -> ControlFlow<()>;
 
+    /// Destructors of user code are about to run, whether somebody waits or not. `last_call`: of
+    /// the branch they belong to, if it is another than before.
+    fn before_drop(&self, _what: &str, _last_call: Option<&Site>) {}
+
     /// A part of the task is done, of which there are only so many: a recorded activation was
     /// replayed, a question answered. Each has its time for itself.
     fn part_done(&self) {}

@@ -283,7 +283,7 @@ impl Stage<'_> {
 
     /// Drops what an instance owns; nobody can ask it for its warnings any more.
     fn dismiss(&self, instance: &mut Instance) {
-        instance.dismantle();
+        instance.dismantle(self.watch);
         for warning in instance.warnings() {
             self.watch.warned(&warning);
         }

@@ -1,13 +1,14 @@
 //! The instances of one engine thread, of all task queues: each queue has its share of runs and
-//! of history bytes, and who was used longest ago leaves first. Evicting one loses nothing.
+//! of history bytes, and who was used longest ago leaves first. Evicting one loses nothing, but runs
+//! destructors of the user: what leaves is handed out, for whoever drops it under watch.
 
 use std::collections::{BTreeMap, HashMap};
 
 use outlast_model::{QueueName, RunId};
-use outlast_runtime::Instance;
+use outlast_runtime::{Instance, SliceWatch, Unwatched};
 
 use crate::bus::Bus;
-use crate::event::{EvictCause, Severity, WorkerEvent};
+use crate::event::{EvictCause, RunIn, Severity, WorkerEvent};
 use crate::queue::Queues;
 
 /// Bytes that one event of an instance's history is counted as.
@@ -24,9 +25,27 @@ pub(crate) struct Cache {
 
 struct Cached {
     instance: Instance,
+    run: RunIn,
     queue: QueueName,
     used: u64,
     bytes: u64,
+}
+
+/// An instance that leaves memory. Its destructors are code of the user.
+pub(crate) struct Leaving {
+    pub(crate) run: RunIn,
+    instance: Instance,
+    queue: QueueName,
+    cause: EvictCause,
+    bus: Bus,
+}
+
+impl Leaving {
+    /// Drops it.
+    pub(crate) fn drop_watched(self, watch: &dyn SliceWatch) {
+        self.instance.evict_watched(watch);
+        tell(&self.bus, self.run.run_id, self.queue, self.cause);
+    }
 }
 
 #[derive(Clone, Default)]
@@ -98,53 +117,67 @@ impl Cache {
     /// Keeps an instance; says who had to leave for it.
     pub(crate) fn put(
         &mut self,
-        (run_id, queue): (RunId, &QueueName),
+        (run, queue): (RunIn, &QueueName),
         instance: Instance,
         events: u64,
-    ) -> Vec<RunId> {
+    ) -> Vec<Leaving> {
         self.uses += 1;
-        let bytes = events * EVENT_BYTES;
+        let (bytes, run_id) = (events * EVENT_BYTES, run.run_id);
         let Some(share) = self.shares.get_mut(queue) else {
-            return vec![run_id];
+            let (queue, cause) = (queue.clone(), EvictCause::Runs);
+            return vec![self.leaving(run, instance, queue, cause)];
         };
         share.bytes += bytes;
         share.by_use.insert(self.uses, run_id);
         let cached = Cached {
             instance,
+            run,
             queue: queue.clone(),
             used: self.uses,
             bytes,
         };
         self.runs.insert(run_id, cached);
-        let mut evicted = Vec::new();
+        let mut leaving = Vec::new();
         while let Some((oldest, cause)) = self.surplus(queue) {
-            self.evict(oldest, cause);
-            evicted.push(oldest);
+            leaving.extend(self.evict(oldest, cause));
         }
-        evicted
+        leaving
     }
 
     /// An instance leaves memory, if it is there.
-    pub(crate) fn evict(&mut self, run_id: RunId, cause: EvictCause) {
-        if let Some(cached) = self.remove(run_id) {
-            drop(cached.instance);
-            self.tell(run_id, cached.queue, cause);
-        }
+    pub(crate) fn evict(&mut self, run_id: RunId, cause: EvictCause) -> Option<Leaving> {
+        let cached = self.remove(run_id)?;
+        Some(self.leaving(cached.run, cached.instance, cached.queue, cause))
+    }
+
+    /// The thread leaves, and all of them with it, in the order of their runs.
+    pub(crate) fn leave(&mut self) -> Vec<Leaving> {
+        let mut all: Vec<RunId> = self.runs.keys().copied().collect();
+        all.sort();
+        all.into_iter()
+            .filter_map(|run_id| self.evict(run_id, EvictCause::Thread))
+            .collect()
     }
 
     /// An instance was not put back.
     pub(crate) fn gone(&self, run_id: RunId, queue: &QueueName, cause: EvictCause) {
-        self.tell(run_id, queue.clone(), cause);
+        tell(&self.bus, run_id, queue.clone(), cause);
     }
 
-    fn tell(&self, run_id: RunId, queue: QueueName, cause: EvictCause) {
-        let event = || WorkerEvent::Evicted {
-            run_id,
+    fn leaving(
+        &self,
+        run: RunIn,
+        instance: Instance,
+        queue: QueueName,
+        cause: EvictCause,
+    ) -> Leaving {
+        Leaving {
+            run,
+            instance,
             queue,
             cause,
-        };
-        self.bus.meter().evicted(cause);
-        self.bus.emit_with(Severity::Debug, event);
+            bus: self.bus.clone(),
+        }
     }
 
     fn surplus(&self, queue: &QueueName) -> Option<(RunId, EvictCause)> {
@@ -166,14 +199,17 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        let mut all: Vec<(RunId, QueueName)> = self
-            .runs
-            .drain()
-            .map(|(run_id, cached)| (run_id, cached.queue))
-            .collect();
-        all.sort();
-        for (run_id, queue) in all {
-            self.tell(run_id, queue, EvictCause::Thread);
+        for leaving in self.leave() {
+            leaving.drop_watched(&Unwatched);
         }
     }
+}
+
+fn tell(bus: &Bus, run_id: RunId, queue: QueueName, cause: EvictCause) {
+    bus.meter().evicted(cause);
+    bus.emit_with(Severity::Debug, || WorkerEvent::Evicted {
+        run_id,
+        queue,
+        cause,
+    });
 }

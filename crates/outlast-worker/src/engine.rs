@@ -1,41 +1,102 @@
 //! An engine thread: drives one shard and holds the instances of its runs.
+//!
+//! Everything of the user's runs here under watch: slices, and the destructors of instances that
+//! leave memory. These are nobody's slice: they run behind the answer that made room for them, each
+//! under the name of its own run.
 
 use std::sync::Arc;
 
+use outlast_model::RunId;
+use outlast_model::task::WorkflowTask;
+use outlast_runtime::SliceWatch;
+use outlast_runtime::panic::discard;
+
 use crate::bus::Bus;
-use crate::event::{RunIn, WorkerEvent};
+use crate::cache::Leaving;
+use crate::event::{EvictCause, RunIn, WorkerEvent};
 use crate::port::{Next, WorkerPort};
 use crate::slices::Slices;
 use crate::trace;
-use crate::watch::{self, Pulse};
+use crate::watch::{self, Pulse, Work};
 
-/// Works until the shard is taken over or the backend shuts down.
-pub(crate) fn drive(port: &Arc<dyn WorkerPort>, pulse: &Pulse, mut slices: Slices, bus: &Bus) {
-    let (lane, meter) = (pulse.lane, bus.meter());
-    loop {
-        match port.next_task(lane) {
-            Next::Task(task) => {
-                let begun = meter.begin();
-                pulse.begin(task.token, RunIn::from(&*task));
-                let done = {
-                    let _span = trace::slice(&task);
-                    slices.run(&task, pulse)
-                };
-                if let Some(stuck) = pulse.end(slices.len()) {
-                    // It may have come back before the watchdog had said so: then it says so itself,
-                    // and what it answers counts for nothing in any case.
-                    port.give_up(lane, task.token, watch::failure(&stuck));
-                    slices.drop_stuck(task.run_id);
-                    bus.emit(WorkerEvent::ThreadReturned(stuck));
-                }
-                meter.slice(&task, &done.answer, begun);
-                port.complete_task(lane, task.token, done.answer);
-                for run_id in done.evicted {
-                    port.evicted(lane, run_id);
-                }
+/// What an engine thread works with.
+pub(crate) struct Engine<'a> {
+    pub(crate) port: &'a Arc<dyn WorkerPort>,
+    pub(crate) pulse: &'a Pulse,
+    pub(crate) slices: Slices,
+    pub(crate) bus: &'a Bus,
+}
+
+impl Engine<'_> {
+    /// Works until the shard is taken over or the backend shuts down.
+    pub(crate) fn drive(mut self) {
+        loop {
+            match self.port.next_task(self.pulse.lane) {
+                Next::Task(task) => self.slice(&task),
+                Next::Evict(run_id) => self.forget(run_id),
+                Next::Replaced | Next::Shutdown => return self.leave(),
             }
-            Next::Evict(run_id) => slices.evict(run_id),
-            Next::Replaced | Next::Shutdown => return,
+        }
+    }
+
+    fn slice(&mut self, task: &WorkflowTask) {
+        let (lane, meter) = (self.pulse.lane, self.bus.meter());
+        let begun = meter.begin();
+        let mut leaving = Vec::new();
+        self.pulse.begin(Work::of(task), RunIn::from(task));
+        let done = {
+            let _span = trace::slice(task);
+            let (done, others) = self.slices.slice(task, self.pulse);
+            leaving.extend(others);
+            done
+        };
+        if let Some(stuck) = self.pulse.end(self.slices.len()) {
+            // It may have come back before the watchdog had said so: then it says so itself, and
+            // what it answers counts for nothing in any case.
+            let failure = watch::failure(&stuck);
+            self.port.give_up(lane, task.token, failure);
+            leaving.extend(self.slices.take(task.run_id, EvictCause::Stuck));
+            self.bus.emit(WorkerEvent::ThreadReturned(stuck));
+        }
+        meter.slice(task, &done.answer, begun);
+        self.port.complete_task(lane, task.token, done.answer);
+        for run_id in done.evicted {
+            self.port.evicted(lane, run_id);
+        }
+        for leaving in leaving {
+            self.part_with(leaving);
+        }
+    }
+
+    /// The backend wants a run forgotten: its instance, and the code of its steps.
+    fn forget(&mut self, run_id: RunId) {
+        if let Some(leaving) = self.slices.take(run_id, EvictCause::Asked) {
+            self.part_with(leaving);
+        }
+        if let Some((run, code)) = self.slices.steps().take(run_id) {
+            self.drop_watched(run, |watch| {
+                watch.before_drop("the destructors of its steps", None);
+                code.into_iter().for_each(discard);
+            });
+        }
+    }
+
+    fn leave(&mut self) {
+        for leaving in self.slices.leave() {
+            self.part_with(leaving);
+        }
+    }
+
+    fn part_with(&self, leaving: Leaving) {
+        let run = leaving.run.clone();
+        self.drop_watched(run, |watch| leaving.drop_watched(watch));
+    }
+
+    fn drop_watched(&self, run: RunIn, destructors: impl FnOnce(&dyn SliceWatch)) {
+        self.pulse.begin(Work::Drop, run);
+        destructors(self.pulse);
+        if let Some(stuck) = self.pulse.end(self.slices.len()) {
+            self.bus.emit(WorkerEvent::ThreadReturned(stuck));
         }
     }
 }

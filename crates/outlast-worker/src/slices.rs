@@ -12,10 +12,12 @@ use outlast_model::job::Job;
 use outlast_model::task::{TaskAnswer, WorkflowTask};
 use outlast_model::{Command, Failure, RunId};
 use outlast_runtime::panic;
-use outlast_runtime::{ForeignWake, Instance, Program, ReplayChecks, SliceWatch, run_task};
+use outlast_runtime::{
+    ForeignWake, Instance, Program, ReplayChecks, SliceWatch, Unwatched, run_task,
+};
 
 use crate::bus::Bus;
-use crate::cache::Cache;
+use crate::cache::{Cache, Leaving};
 use crate::event::{EvictCause, RunIn, WorkerEvent};
 use crate::queue::{Queue, Queues};
 use crate::steps::Steps;
@@ -85,22 +87,33 @@ impl Slices {
 
     /// Runs one slice.
     pub fn run(&mut self, task: &WorkflowTask, watch: &dyn SliceWatch) -> Done {
+        let (done, leaving) = self.slice(task, watch);
+        for leaving in leaving {
+            leaving.drop_watched(watch);
+        }
+        done
+    }
+
+    /// Runs one slice; those who had to leave for its instance are still to be dropped. That is no
+    /// business of this run.
+    pub(crate) fn slice(
+        &mut self,
+        task: &WorkflowTask,
+        watch: &dyn SliceWatch,
+    ) -> (Done, Vec<Leaving>) {
         let queue = self.queues.get(&task.queue).cloned();
         let Some((program, checks)) = queue.and_then(|queue| code(&queue, task)) else {
-            return Done {
-                answer: missing(task),
-                evicted: Vec::new(),
-            };
+            return nothing_new(missing(task));
         };
         // A task that brings its history does not trust what is here: it saw a slice whose answer
         // did not count.
         let is_anew = task.history.is_some() || is_first(task);
-        let instance = self.cache.take(task.run_id).filter(|_| !is_anew);
+        let mut instance = self.cache.take(task.run_id);
+        if is_anew && let Some(old) = instance.take() {
+            old.evict_watched(watch);
+        }
         if let Some(lost) = is_lost(task, instance.is_some()) {
-            return Done {
-                answer: lost,
-                evicted: Vec::new(),
-            };
+            return nothing_new(lost);
         }
         let ran = catch_unwind(AssertUnwindSafe(|| {
             run_task(instance, task, &*program, &self.foreign, watch, checks)
@@ -108,38 +121,47 @@ impl Slices {
         // Every call of user code is guarded by itself; what slips through, such as a destructor
         // of what it once handed over, fails the task and not the thread.
         let (instance, answer) = ran.unwrap_or_else(|payload| (None, crashed(payload)));
-        let evicted = match instance {
-            Some(mut instance) => {
-                for text in instance.warnings() {
-                    let run = RunIn::from(task);
-                    self.bus.emit(WorkerEvent::CodeWarning { run, text });
-                }
-                self.keep_steps(task, &instance, &answer);
-                let events = task.activation.history_events;
-                let of = (task.run_id, &task.queue);
-                self.cache.put(of, instance, events)
-            }
-            None => {
-                self.tell_failure(task, &answer);
-                self.cache.gone(task.run_id, &task.queue, why_gone(&answer));
-                // The backend counts on an instance after a question.
-                let is_asked = !task.queries.is_empty();
-                is_asked.then_some(task.run_id).into_iter().collect()
-            }
+        let Some(mut instance) = instance else {
+            self.tell_failure(task, &answer);
+            self.cache.gone(task.run_id, &task.queue, why_gone(&answer));
+            // The backend counts on an instance after a question.
+            let is_asked = !task.queries.is_empty();
+            let evicted = is_asked.then_some(task.run_id).into_iter().collect();
+            return (Done { answer, evicted }, Vec::new());
         };
-        Done { answer, evicted }
+        for text in instance.warnings() {
+            let run = RunIn::from(task);
+            self.bus.emit(WorkerEvent::CodeWarning { run, text });
+        }
+        self.keep_steps(task, &instance, &answer);
+        let (run, events) = (RunIn::from(task), task.activation.history_events);
+        let leaving = self.cache.put((run, &task.queue), instance, events);
+        let evicted = leaving.iter().map(|leaving| leaving.run.run_id).collect();
+        (Done { answer, evicted }, leaving)
     }
 
     /// The backend wants a run forgotten: its instance, and the code of its steps. Not before: a
     /// run that wants to end may have to go on.
     pub fn evict(&mut self, run_id: RunId) {
-        self.cache.evict(run_id, EvictCause::Asked);
+        if let Some(leaving) = self.take(run_id, EvictCause::Asked) {
+            leaving.drop_watched(&Unwatched);
+        }
         self.steps.forget(run_id);
     }
 
-    /// The code of this run did not come back in time; now it has, and nobody wants it.
-    pub(crate) fn drop_stuck(&mut self, run_id: RunId) {
-        self.cache.evict(run_id, EvictCause::Stuck);
+    /// Takes an instance out of memory, to be dropped.
+    pub(crate) fn take(&mut self, run_id: RunId, cause: EvictCause) -> Option<Leaving> {
+        self.cache.evict(run_id, cause)
+    }
+
+    /// Takes all of them out of memory, to be dropped: the thread leaves.
+    pub(crate) fn leave(&mut self) -> Vec<Leaving> {
+        self.cache.leave()
+    }
+
+    /// Code of pending steps, by run.
+    pub(crate) fn steps(&self) -> &Steps {
+        &self.steps
     }
 
     /// Code of a step, for a driver without a dispatcher.
@@ -171,7 +193,7 @@ impl Slices {
         if task.history.is_some() {
             for seq in instance.pending_steps() {
                 if let Some(code) = instance.step_code(seq) {
-                    self.steps.keep(task.run_id, seq, code);
+                    self.steps.keep(RunIn::from(task), seq, code);
                 }
             }
             return;
@@ -183,7 +205,7 @@ impl Slices {
             if let Command::ScheduleStep { seq, .. } = command
                 && let Some(code) = instance.step_code(*seq)
             {
-                self.steps.keep(task.run_id, *seq, code);
+                self.steps.keep(RunIn::from(task), *seq, code);
             }
         }
     }
@@ -213,6 +235,11 @@ fn why_gone(answer: &TaskAnswer) -> EvictCause {
         TaskAnswer::Completed { .. } => EvictCause::Closed,
         TaskAnswer::Queried(_) | TaskAnswer::Failed { .. } => EvictCause::Failed,
     }
+}
+
+fn nothing_new(answer: TaskAnswer) -> (Done, Vec<Leaving>) {
+    let evicted = Vec::new();
+    (Done { answer, evicted }, Vec::new())
 }
 
 fn crashed(payload: Box<dyn Any + Send>) -> TaskAnswer {

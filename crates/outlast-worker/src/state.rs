@@ -51,6 +51,8 @@ pub struct WorkerState {
     pub shards: usize,
     /// Engine threads that are there.
     pub threads: Vec<ThreadState>,
+    /// Engine threads that hold a stack: at work, stuck, or ended and not yet joined.
+    pub stacks: usize,
     /// Threads that may take over a shard, at the most.
     pub spare_threads: usize,
     /// Slots by queue and kind.
@@ -70,6 +72,7 @@ impl WorkerState {
         });
         self.threads.extend(theirs);
         self.shards += other.shards;
+        self.stacks += other.stacks;
         self.spare_threads += other.spare_threads;
         self.slots.extend(other.slots);
         self.attempts += other.attempts;
@@ -120,6 +123,7 @@ impl Worker {
             standing: self.bus().standing(),
             shards: self.shards(),
             threads: self.threads_now(),
+            stacks: self.stacks(),
             spare_threads: settings.spare_threads,
             slots: slots.collect(),
             attempts: self.attempts(),
@@ -145,6 +149,7 @@ mod tests {
             standing,
             shards: 1,
             threads: vec![thread],
+            stacks: 1,
             spare_threads: 2,
             slots: Vec::new(),
             attempts: 4,
@@ -156,6 +161,7 @@ mod tests {
         let (limit, stuck) = (Duration::from_secs(2), Duration::from_secs(9));
         let both = state(None).beside(state(Some(stuck)));
         assert_eq!((both.shards, both.attempts, both.cached()), (2, 8, 6));
+        assert_eq!(both.stacks, 2);
         assert_eq!(
             (both.spare_threads, both.silent_shards(limit)),
             (4, vec![1])

@@ -6,7 +6,8 @@
 //! Over 1 s: a warning. Over 2 s: the task fails, the run is blocked as stuck, the thread is
 //! abandoned; whatever it still produces is thrown away. If its code yields after all, the slice
 //! ends there. Whether it is one poll that does not end or polls without end is the same to all of
-//! this; which time counts for what is said in `watch/stage.rs`.
+//! this; which time counts for what is said in `watch/stage.rs`. Destructors of instances that leave
+//! memory are watched in the same way: there is no task to fail, but the thread is abandoned.
 
 mod stage;
 
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use outlast_model::Failure;
 use outlast_model::event::Site;
 use outlast_model::failure::type_name;
-use outlast_model::task::TaskToken;
+use outlast_model::task::{TaskToken, WorkflowTask};
 use outlast_runtime::SliceWatch;
 
 use crate::bus::Bus;
@@ -52,11 +53,40 @@ pub(crate) struct Pulse {
     watchdog: Arc<Bell>,
 }
 
-/// A slice under way.
+/// Code of the user that has the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A slice.
+    Slice(TaskToken),
+    /// Questions to the settled state of a run.
+    Questions(TaskToken),
+    /// Destructors of an instance that leaves memory.
+    Drop,
+}
+
+impl Work {
+    pub(crate) fn of(task: &WorkflowTask) -> Self {
+        if task.queries.is_empty() {
+            Self::Slice(task.token)
+        } else {
+            Self::Questions(task.token)
+        }
+    }
+
+    /// The task that the backend waits for.
+    fn token(self) -> Option<TaskToken> {
+        match self {
+            Self::Slice(token) | Self::Questions(token) => Some(token),
+            Self::Drop => None,
+        }
+    }
+}
+
+/// What is under way.
 struct Running {
     /// Which of this thread.
     no: u64,
-    token: TaskToken,
+    work: Work,
     run: RunIn,
     since: Instant,
     /// Since when it is in this part of its task.
@@ -152,11 +182,11 @@ impl Pulse {
         }
     }
 
-    pub(crate) fn begin(&self, token: TaskToken, run: RunIn) {
+    pub(crate) fn begin(&self, work: Work, run: RunIn) {
         let now = clock::now();
         *self.lock() = Some(Running {
             no: self.beats.load(Ordering::Relaxed),
-            token,
+            work,
             run,
             since: now,
             part_since: now,
@@ -218,7 +248,7 @@ impl Pulse {
         }
         let case = Case {
             no: running.no,
-            token: running.token,
+            token: running.work.token(),
             stuck: running.describe(self.lane, now),
         };
         Some((act, case))
@@ -260,11 +290,23 @@ impl SliceWatch for Pulse {
         if running.stage == Stage::Fast && now.duration_since(running.since) > self.fast_slice {
             let (stage, _) = running.stage.apply(Input::Long);
             running.stage = stage;
-            let token = running.token;
+            let token = running.work.token();
             drop(state);
-            self.port.go_slow(self.lane, token);
+            if let Some(token) = token {
+                self.port.go_slow(self.lane, token);
+            }
         }
         ControlFlow::Continue(())
+    }
+
+    fn before_drop(&self, what: &str, last_call: Option<&Site>) {
+        if let Some(running) = self.lock().as_mut() {
+            running.poll_since = clock::now();
+            what.clone_into(&mut running.branch);
+            if last_call.is_some() {
+                running.site = last_call.cloned();
+            }
+        }
     }
 
     fn part_done(&self) {
@@ -274,10 +316,11 @@ impl SliceWatch for Pulse {
     }
 }
 
-/// A slice about which something is to be done.
+/// Code about which something is to be done.
 struct Case {
     no: u64,
-    token: TaskToken,
+    /// None: nobody waits for an answer.
+    token: Option<TaskToken>,
     stuck: Stuck,
 }
 
@@ -295,6 +338,8 @@ pub(crate) trait Rescue: Send + Sync {
     fn has_attempts(&self) -> bool;
     /// Ends what was told to stop and does not, as far as that is possible.
     fn look_after_attempts(&self);
+    /// Joins threads that have ended.
+    fn join_ended(&self);
     /// Whether the worker has stopped.
     fn is_stopped(&self) -> bool;
 }
@@ -315,6 +360,7 @@ pub(crate) fn keep_watch(
         for pulse in &pulses {
             look(pulse, rescue, port, settings);
         }
+        rescue.join_ended();
         if clock::now() >= next_round {
             rescue.look_after_attempts();
             next_round = clock::now() + round;
@@ -362,7 +408,9 @@ fn carry_out(act: Act, case: Case, pulse: &Pulse, rescue: &dyn Rescue, port: &dy
         Act::Nothing => {}
         Act::GoSlow => {
             bus.emit_with(Severity::Debug, || WorkerEvent::SlowSlice(stuck));
-            port.go_slow(lane, token);
+            if let Some(token) = token {
+                port.go_slow(lane, token);
+            }
         }
         Act::TakeOver => {
             if rescue.take_over(lane, clock::now()) {
@@ -373,7 +421,9 @@ fn carry_out(act: Act, case: Case, pulse: &Pulse, rescue: &dyn Rescue, port: &dy
         Act::GiveUp => {
             let failure = failure(&stuck);
             bus.emit(WorkerEvent::StuckGivenUp(stuck));
-            port.give_up(lane, token, failure);
+            if let Some(token) = token {
+                port.give_up(lane, token, failure);
+            }
         }
     }
 }

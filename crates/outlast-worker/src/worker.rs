@@ -12,7 +12,7 @@ use outlast_runtime::ForeignWake;
 
 use crate::bus::Bus;
 use crate::dispatch::{Dispatch, Dispatcher};
-use crate::engine;
+use crate::engine::Engine;
 use crate::event::{RunIn, WorkerEvent};
 use crate::host::{Tether, hear_panics};
 use crate::port::{Lane, WorkerPort};
@@ -170,6 +170,21 @@ impl Worker {
         self.port.get().map_or(0, |port| port.shards())
     }
 
+    pub(crate) fn stacks(&self) -> usize {
+        lock(&self.engines).len()
+    }
+
+    /// Joins threads that have ended: only then their stacks are given back.
+    fn join_ended(&self) {
+        let mut engines = lock(&self.engines);
+        let ended: Vec<JoinHandle<()>> = engines.extract_if(.., |e| e.is_finished()).collect();
+        drop(engines);
+        for engine in ended {
+            // A thread that panicked has already said so.
+            drop(engine.join());
+        }
+    }
+
     pub(crate) fn threads_now(&self) -> Vec<ThreadState> {
         self.pulses_mut().iter().map(|pulse| pulse.now()).collect()
     }
@@ -179,6 +194,7 @@ impl Worker {
         let Some(port) = self.port.get().cloned() else {
             return false;
         };
+        self.join_ended();
         let me = self.clone();
         let engine = self.spawn(&format!("outlast-engine-{shard}"), move || {
             let lane = port.drive(shard);
@@ -189,7 +205,13 @@ impl Worker {
                 me.bell.clone(),
             ));
             me.pulses_mut().push(pulse.clone());
-            engine::drive(&port, &pulse, me.slices(&port), &me.bus);
+            let engine = Engine {
+                port: &port,
+                pulse: &pulse,
+                slices: me.slices(&port),
+                bus: &me.bus,
+            };
+            engine.drive();
             me.pulses_mut().retain(|p| !Arc::ptr_eq(p, &pulse));
         });
         let is_there = engine.is_some();
@@ -350,6 +372,10 @@ impl Rescue for Arc<Worker> {
         let me = self.clone();
         // Whoever stops the worker waits for this very thread.
         drop(self.spawn("outlast-unfit", move || me.act_unfit()));
+    }
+
+    fn join_ended(&self) {
+        Worker::join_ended(self);
     }
 
     fn is_stopped(&self) -> bool {

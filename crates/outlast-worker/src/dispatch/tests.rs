@@ -7,6 +7,7 @@ use outlast_model::task::{AttemptKind, RunNo, TaskAnswer, TaskToken};
 use outlast_model::{AnswerToken, Incarnation, Payload, QueueName, RunId, Seq, StepName};
 
 use super::*;
+use crate::event::RunIn;
 use crate::port::{Lane, Next};
 
 /// Threads of the runtime.
@@ -100,7 +101,12 @@ impl Desk {
             begun.fetch_add(1, Ordering::SeqCst);
             Box::pin(std::future::pending())
         };
-        self.dispatcher.steps.keep(RUN, Seq(seq), Arc::new(code));
+        let run = RunIn {
+            run_id: RUN,
+            workflow_id: "w".into(),
+            workflow_type: "t".into(),
+        };
+        self.dispatcher.steps.keep(run, Seq(seq), Arc::new(code));
         Dispatch::Step(StepTask {
             token: token(seq),
             run_id: RUN,

@@ -66,7 +66,7 @@ fn begun() -> Pulse {
         workflow_id: "w".into(),
         workflow_type: "t".into(),
     };
-    pulse.begin(token, run);
+    pulse.begin(Work::Slice(token), run);
     pulse
 }
 

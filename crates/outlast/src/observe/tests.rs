@@ -30,6 +30,7 @@ fn state(events: &[WorkerEvent], threads: Vec<ThreadState>) -> WorkerState {
         standing: bus.standing(),
         shards: 1,
         threads,
+        stacks: 1,
         spare_threads: 1,
         slots: Vec::new(),
         attempts: 0,

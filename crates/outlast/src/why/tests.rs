@@ -192,6 +192,7 @@ fn worker(events: Vec<WorkerEvent>, used: usize) -> WorkerState {
         standing: bus.standing(),
         shards: 1,
         threads: Vec::new(),
+        stacks: 0,
         spare_threads: 0,
         slots: vec![SlotState {
             queue: "default".into(),

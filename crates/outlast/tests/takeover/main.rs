@@ -3,6 +3,7 @@
 
 mod again;
 mod blocked;
+mod drops;
 mod endless;
 mod gate;
 mod panics;
