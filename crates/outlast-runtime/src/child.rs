@@ -176,7 +176,7 @@ impl Shared {
         };
         let is_asked = *cell.state.borrow() == State::Canceling;
         if is_asked && cell.mode() == Mode::RequestOnly {
-            self.fill(&cell, Resolution::Canceled(None));
+            self.part_from(&cell, true);
         }
         Ok(())
     }

@@ -329,11 +329,16 @@ impl Shared {
         }
     }
 
-    /// Nobody waits for it any more, whether it is told so or not.
+    /// Its future resolves now; the operation is asked to stop, or not.
     fn leave(&self, cell: &OperationCell, is_told: bool) {
         if is_told {
             self.request(cell);
         }
+        self.part_from(cell, is_told);
+    }
+
+    /// Its future resolves without its outcome. What can be undone stays registered for that.
+    pub(crate) fn part_from(&self, cell: &OperationCell, is_told: bool) {
         if self.stays_registered(cell) {
             self.register(cell, is_told);
         }

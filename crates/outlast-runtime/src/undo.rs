@@ -51,13 +51,19 @@ pub enum UndoInput {
 }
 
 impl UndoInput {
-    fn for_effect(self, effect: Effect<'_>) -> Option<Due> {
+    fn for_effect(self, effect: Effect<'_>, call: impl FnOnce() -> String) -> Option<Due> {
         match (effect, self) {
             (Effect::None, Self::Result { .. } | Self::Given(_)) => None,
             (Effect::Done(_) | Effect::Unknown, Self::Given(input)) => Some(Due::With(input)),
             (Effect::Done(result), Self::Result { .. }) => Some(Due::With(result.clone())),
-            (Effect::Unknown, Self::Result { unknown }) => {
-                Some(unknown.map_or(Due::Impossible, Due::With))
+            (
+                Effect::Unknown,
+                Self::Result {
+                    unknown: Some(input),
+                },
+            ) => Some(Due::With(input)),
+            (Effect::Unknown, Self::Result { unknown: None }) => {
+                Some(Due::Impossible { call: call() })
             }
         }
     }
@@ -84,14 +90,17 @@ pub(crate) struct Undo {
 /// What an undo that is due is given.
 enum Due {
     With(Payload),
-    /// Its call may have taken effect, but it wants a result.
-    Impossible,
+    /// This call may have taken effect, but its undo wants a result.
+    Impossible {
+        call: String,
+    },
 }
 
 /// A call that nobody waits for any more, and whose outcome is still to come.
 pub(crate) struct Registered {
     plan: Box<UndoPlan>,
     site: Site,
+    title: String,
     /// What asks it to stop, if nobody has asked yet.
     untold: Option<Command>,
 }
@@ -209,12 +218,13 @@ async fn act(shared: &Rc<Shared>, undo: Undo) {
     let (name, told) = (activity_type.clone(), site.clone());
     let input = match due {
         Due::With(input) => input,
-        Due::Impossible => {
+        Due::Impossible { call } => {
             shared.warn_live(|| {
                 format!(
-                    "undo `{name}` of the call at {told} did not run: nobody knows whether the \
-                     call took effect, and there is no result to undo it by; let it take an \
-                     `Option`, or use `.undo_with(..)`"
+                    "undo `{name}` of {call} did not run: it is not known whether the call took \
+                     effect, and there is no result to undo it by; look after it by hand, and use \
+                     `.undo_with({name}, key)` with a key that is known before the call, or let \
+                     `{name}` take an `Option` of the result"
                 )
             });
             return;
@@ -239,8 +249,8 @@ async fn act(shared: &Rc<Shared>, undo: Undo) {
 
 /// Planned, handed out, registered, due.
 impl Shared {
-    /// The command leaves. A backend tells how the call ends only if somebody waits for that, so
-    /// one that can be undone waits; whoever awaits it hears of a cancel as its mode says.
+    /// The command leaves. A backend tells how a cancelled call ends only in mode *wait*, so one
+    /// that can be undone is sent in it; its future hears of a cancel as its own mode says.
     pub(crate) fn hand_out(&self, cell: &OperationCell, command: &mut Command) {
         let mut plan = cell.undo.borrow_mut();
         let Some(plan) = plan.as_deref_mut() else {
@@ -251,12 +261,10 @@ impl Shared {
             return;
         }
         if let Command::ScheduleActivity(command) = command {
-            if command.options.cancel == CancelMode::Try {
+            if command.options.cancel != CancelMode::Wait {
                 command.options.cancel = CancelMode::Wait;
             }
-        } else if let Command::StartChild(command) = command
-            && command.options.cancel == ChildCancel::Try
-        {
+        } else if let Command::StartChild(command) = command {
             command.options.cancel = ChildCancel::Wait;
         }
     }
@@ -276,6 +284,7 @@ impl Shared {
         let registered = Registered {
             plan,
             site: cell.site.clone(),
+            title: cell.title(),
             untold: cell.cancel_command().filter(|_| !is_told),
         };
         let mut registry = self.registry.borrow_mut();
@@ -286,19 +295,28 @@ impl Shared {
     pub(crate) fn remember_undo(&self, cell: &OperationCell, resolution: &Resolution) {
         let plan = cell.undo.borrow_mut().take();
         if let Some(plan) = plan {
-            self.outcome_known(*plan, &cell.site, resolution);
+            self.outcome_known(*plan, &cell.site, resolution, || cell.title());
         }
     }
 
     /// The outcome of a call that nobody waits for any more.
     pub(crate) fn registered_ended(&self, key: Key, resolution: &Resolution) {
         let registered = self.registry.borrow_mut().calls.remove(&key);
-        if let Some(Registered { plan, site, .. }) = registered {
-            self.outcome_known(*plan, &site, resolution);
+        if let Some(Registered {
+            plan, site, title, ..
+        }) = registered
+        {
+            self.outcome_known(*plan, &site, resolution, || title);
         }
     }
 
-    fn outcome_known(&self, plan: UndoPlan, site: &Site, resolution: &Resolution) {
+    fn outcome_known(
+        &self,
+        plan: UndoPlan,
+        site: &Site,
+        resolution: &Resolution,
+        title: impl FnOnce() -> String,
+    ) {
         let UndoPlan {
             activity_type,
             options,
@@ -312,7 +330,7 @@ impl Shared {
             }
             effect @ (Effect::None | Effect::Done(_) | Effect::Unknown) => effect,
         };
-        if let Some(due) = input.for_effect(effect) {
+        if let Some(due) = input.for_effect(effect, title) {
             let site = site.clone();
             self.undo.borrow_mut().push(Undo {
                 activity_type,

@@ -1,8 +1,9 @@
 //! A saga: what was done is undone, last first, when a later part fails.
 //!
-//! `.undo(refund)` takes the value the call gave, so the compiler checks that they fit. It also
+//! `.undo(free_seat)` takes the value the call gave, so the compiler checks that they fit. It also
 //! runs when the workflow is cancelled, and it is out of reach of that cancel. A call that is no
-//! longer waited for stays registered.
+//! longer waited for stays registered. `.undo_with(..)` needs no result: money comes back also
+//! where it is not known whether the card was charged.
 
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 
@@ -43,7 +44,7 @@ async fn print_ticket(seat: String) -> Result<String> {
 
 #[workflow]
 async fn travel(ctx: Ctx, seat: String) -> Result<String> {
-    ctx.run(charge, 900).undo(refund).await?;
+    ctx.run(charge, 900).undo_with(refund, 900).await?;
     ctx.run(book_seat, &seat).undo(free_seat).await?;
     Ok(ctx.run(print_ticket, &seat).await?)
 }

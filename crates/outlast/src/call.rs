@@ -224,15 +224,17 @@ impl<T, E: IntoFailure> Call<T, E> {
     /// If the workflow fails or is cancelled later, runs `undo` with this call's result: last
     /// done, first undone, out of reach of cancellation. The call stays registered when it loses
     /// a race, runs out of time, is dropped or cancelled: the run ends when its outcome is known.
-    /// Where nobody can know whether it took effect, an undo that takes an `Option` is run with
-    /// `None`; see also [`undo_with`](Self::undo_with).
+    ///
+    /// Where it is not known whether the call took effect (it timed out, or was cancelled and
+    /// stopped), there is no result: an undo that takes an `Option` is run with `None`, any other
+    /// cannot run, and a note on the run says so. For money use [`undo_with`](Self::undo_with).
     pub fn undo<A: Activity<K, Input: Undoes<T>>, K>(mut self, undo: A) -> Self {
         self.operation = undone_by::<T, _, _>(self.operation, undo);
         self
     }
 
     /// As [`undo`](Self::undo), with an input that is known before the call, such as the key under
-    /// which it is made: it runs also where nobody knows whether the call took effect.
+    /// which it is made: it runs also where it is not known whether the call took effect.
     ///
     /// # Panics
     /// If the input does not serialise or is over the limit.

@@ -8,8 +8,8 @@ use crate::arg::Arg;
 use crate::subject::Subject;
 use crate::wire::{Data, store_or_panic};
 
-/// The input of an undo: what the call gave, or an `Option` of it, which is `None` where nobody
-/// knows whether the call took effect.
+/// The input of an undo: what the call gave, or an `Option` of it, which is `None` where it is not
+/// known whether the call took effect.
 #[diagnostic::on_unimplemented(
     message = "an undo takes what the call gives, a `{T}`, or an `Option` of it, but this one takes a `{Self}`",
     label = "this call gives a `{T}`",

@@ -46,7 +46,7 @@ fn cancelling(cancel: ChildCancel) -> Flow {
 
 const NEVER: &str = "Err(\"the child was cancelled before it was known to have started\")";
 
-fn delivered(seq: u32) -> ExternalEvent {
+pub(crate) fn delivered(seq: u32) -> ExternalEvent {
     let of = CancelOf::Child(Seq(seq));
     ExternalEvent::CancelDelivered { of }
 }

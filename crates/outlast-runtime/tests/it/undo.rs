@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures::future::select;
 use outlast_model::failure::RetryState;
 use outlast_model::{
-    ActivityOptions, CancelMode, Command, EventKind, Failure, Payload, Seq, TimeoutKind,
+    ActivityOptions, CancelMode, ChildCancel, Command, EventKind, Failure, Payload, Seq,
+    TimeoutKind,
 };
 use outlast_runtime::{Context, HandlerEnd, MainOutcome, Operation, UndoInput};
 
 use crate::backend::{Backend, short};
+use crate::children::{child, delivered};
 use crate::flow::{Flow, act, act_with, done, sleep, step};
 
 #[track_caller]
@@ -253,8 +255,74 @@ fn an_undo_that_needs_a_result_says_so_where_there_is_none() {
     backend.stimulus(unknown().remove(0));
     assert_eq!(short(&backend.turn()), ["fail over"]);
     let told = backend.notes.texts.join("\n");
-    assert!(told.contains("undo `undo-a` of the call at"), "{told}");
-    assert!(told.contains("nobody knows whether"), "{told}");
+    let call = "undo `undo-a` of activity 1 `a` at crates/outlast-runtime/tests/it/undo.rs:";
+    assert!(told.contains(call), "{told}");
+    assert!(told.contains("it is not known whether"), "{told}");
+    assert!(told.contains("use `.undo_with(undo-a, key)`"), "{told}");
+}
+
+#[test]
+fn a_child_that_was_only_asked_to_stop_is_undone_when_it_has_ended() {
+    let modes = [
+        ChildCancel::RequestOnly,
+        ChildCancel::Try,
+        ChildCancel::Abandon,
+    ];
+    for mode in modes {
+        let flow = Flow::new(move |ctx, _| async move {
+            let child = child(ctx, mode);
+            let child = child.undo("undo".into(), ActivityOptions::default());
+            sleep(ctx, 1).await;
+            child.cancel();
+            child.await;
+            sleep(ctx, 9).await;
+            over()
+        });
+        let mut backend = Backend::started(flow);
+        backend.child_started(1).turn();
+        backend.fire(1).turn();
+        if mode == ChildCancel::RequestOnly {
+            backend.external(delivered(1)).turn();
+        }
+        let commands = short(&backend.fire(2).turn());
+        let asked_last = mode == ChildCancel::Abandon;
+        assert_eq!(commands.len(), usize::from(asked_last), "{commands:?}");
+        let commands = backend.child_completed(1, "late").turn();
+        assert_eq!(inputs(&commands), ["late"], "{mode:?}");
+        assert_eq!(short(&backend.complete(1, "").turn()), ["fail over"]);
+        backend.replayed().expect("replays the same");
+    }
+}
+
+#[test]
+fn a_call_that_can_be_undone_is_sent_so_that_its_outcome_is_told() {
+    let flow = Flow::new(|ctx, _| async move {
+        for mode in [CancelMode::Try, CancelMode::Wait, CancelMode::Abandon] {
+            keyed(ctx, "a", mode).detach();
+        }
+        let input = || UndoInput::Given(Payload::null());
+        for mode in [ChildCancel::RequestOnly, ChildCancel::Abandon] {
+            let child = child(ctx, mode);
+            child
+                .undo_with("undo".into(), ActivityOptions::default(), input())
+                .detach();
+        }
+        sleep(ctx, 1).await;
+        done()
+    });
+    let mut backend = Backend::new(flow);
+    let commands = backend.turn();
+    let waits = |command: &Command| {
+        if let Command::ScheduleActivity(call) = command {
+            return Some(call.options.cancel == CancelMode::Wait);
+        }
+        let Command::StartChild(call) = command else {
+            return None;
+        };
+        Some(call.options.cancel == ChildCancel::Wait)
+    };
+    let waits: Vec<bool> = commands.iter().filter_map(waits).collect();
+    assert_eq!(waits, [true; 5], "{commands:?}");
 }
 
 #[test]

@@ -199,6 +199,60 @@ fn a_cancelled_run_undoes_what_it_did() {
     });
 }
 
+#[activity]
+async fn stops(State(log): State<Log>, ctx: ActivityCtx) -> Result<String> {
+    log.note("begun");
+    Err(ctx.cancelled().await.into())
+}
+
+#[activity]
+async fn tidy_if_done(State(log): State<Log>, what: Option<String>) -> Result<()> {
+    log.note(&format!("tidy {what:?}"));
+    Ok(())
+}
+
+#[workflow]
+async fn undoes_what_stopped(ctx: Ctx, by: String) -> Result<()> {
+    let call = ctx.run(stops, ());
+    let call = match by.as_str() {
+        "result" => call.undo(tidy),
+        "option" => call.undo(tidy_if_done),
+        _ => call.undo_with(tidy, "by key"),
+    };
+    call.await?;
+    Ok(())
+}
+
+#[test]
+fn what_may_have_been_done_is_undone_without_its_result_or_a_note_says_that_it_is_not() {
+    let undone = |by: &'static str| {
+        drive(async {
+            let log = Log::default();
+            let env = TestEnv::new().state(log.clone()).activity(stops);
+            let env = env.activity(tidy).activity(tidy_if_done);
+            let app = env.workflow(undoes_what_stopped).start().await;
+            let run = app.start(undoes_what_stopped, by).await.expect("starts");
+            until(&run, |_| log.lines() == ["begun"]).await;
+            run.cancel().await.expect("it is durable");
+            let error = run.result().await.expect_err("it does not complete");
+            assert!(error.is_cancelled(), "{error}");
+            sound(&run, undoes_what_stopped).await;
+            let notes = run.describe().await.expect("it is there").notes;
+            (log.lines().split_off(1), notes.join("\n"))
+        })
+    };
+    let none = String::new();
+    assert_eq!(undone("key"), (vec!["tidy by key".into()], none.clone()));
+    assert_eq!(undone("option"), (vec!["tidy None".into()], none));
+    let (done, note) = undone("result");
+    assert!(done.is_empty(), "{done:?}");
+    assert!(
+        note.contains("undo `tidy` of activity 1 `stops` at "),
+        "{note}"
+    );
+    assert!(note.contains("use `.undo_with(tidy, key)`"), "{note}");
+}
+
 #[test]
 fn terminate_ends_a_run_at_once_and_runs_none_of_its_code() {
     drive(async {
