@@ -68,6 +68,10 @@ pub enum Bug {
     OutcomeRolledBack = 31,
     /// Attempts that run while a commit is not written count as lost.
     AttemptRolledBack = 32,
+    /// A call that lost a race, or that nobody waits for any more, forgets its undo.
+    UndoForgotten = 33,
+    /// What is to be undone is undone twice.
+    UndoTwice = 34,
 }
 
 impl Bug {
@@ -104,6 +108,9 @@ impl Bug {
         Self::AnswerUnsynced,
         Self::CheckpointUnsynced,
     ];
+
+    /// Undos that are forgotten or repeated: random programs over a ledger must find each of them.
+    pub const UNDO: [Self; 2] = [Self::UndoForgotten, Self::UndoTwice];
 
     /// Replays that are not what happened: random programs must find each of them.
     pub const REPLAY: [Self; 3] = [

@@ -25,6 +25,7 @@ use std::task::{Poll, Waker};
 
 use outlast_model::event::Site;
 use outlast_model::failure::type_name;
+use outlast_model::planted::{Bug, is_planted};
 use outlast_model::{
     ActivityOptions, ActivityType, CancelMode, ChildCancel, Command, Failure, FailureKind, Headers,
     Payload, Resolution,
@@ -79,6 +80,7 @@ pub(crate) struct UndoPlan {
 }
 
 /// One action to take.
+#[derive(Clone)]
 pub(crate) struct Undo {
     pub(crate) activity_type: ActivityType,
     due: Due,
@@ -88,6 +90,7 @@ pub(crate) struct Undo {
 }
 
 /// What an undo that is due is given.
+#[derive(Clone)]
 enum Due {
     With(Payload),
     /// This call may have taken effect, but its undo wants a result.
@@ -281,6 +284,9 @@ impl Shared {
         let Some(plan) = cell.undo.borrow_mut().take() else {
             return;
         };
+        if is_planted(Bug::UndoForgotten) {
+            return;
+        }
         let registered = Registered {
             plan,
             site: cell.site.clone(),
@@ -332,12 +338,16 @@ impl Shared {
         };
         if let Some(due) = input.for_effect(effect, title) {
             let site = site.clone();
-            self.undo.borrow_mut().push(Undo {
+            let undo = Undo {
                 activity_type,
                 due,
                 options,
                 site,
-            });
+            };
+            if is_planted(Bug::UndoTwice) {
+                self.undo.borrow_mut().push(undo.clone());
+            }
+            self.undo.borrow_mut().push(undo);
         }
         let waker = self.registry.borrow_mut().waker.take();
         if let Some(waker) = waker {

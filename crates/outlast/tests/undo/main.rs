@@ -10,6 +10,8 @@
     reason = "a test binary; its judge looks for what it knows"
 )]
 
+#[cfg(feature = "planted")]
+mod planted;
 mod program;
 #[path = "../sim/rng.rs"]
 #[allow(dead_code, reason = "shared with the simulator")]
