@@ -21,7 +21,8 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use outlast_model::{Event, EventKind, Seq, grammar};
+use outlast_model::event::ChildEvent;
+use outlast_model::{Event, EventKind, Seq, Timestamp, grammar};
 use outlast_runtime::{ForeignWake, ReplayChecks, Unwatched, replay};
 
 use program::{EffectKey, Interpreter, Program, UNDO, key_of};
@@ -34,6 +35,8 @@ struct Met {
     undone: u64,
     /// Of calls that were asked to stop, or left to themselves.
     undone_late: u64,
+    /// Of children that completed.
+    undone_children: u64,
     undone_without_effect: u64,
     failed: u64,
     cancelled: u64,
@@ -49,6 +52,9 @@ struct Books {
     /// Activities that were asked to stop.
     asked: BTreeSet<Seq>,
     calls: BTreeMap<Seq, (EffectKey, bool)>,
+    /// When each was asked for.
+    undone_at: BTreeMap<EffectKey, Timestamp>,
+    children: BTreeSet<EffectKey>,
 }
 
 impl Books {
@@ -62,7 +68,11 @@ impl Books {
                     books.calls.insert(call.seq, (key, is_undo));
                     if is_undo {
                         books.undos.entry(key).or_default().0 += 1;
+                        books.undone_at.insert(key, event.time);
                     }
+                }
+                EventKind::Child(ChildEvent::Initiated(child)) => {
+                    books.children.insert(key_of(&child.input));
                 }
                 EventKind::ActivityCancelRequested { seq } => {
                     books.asked.insert(*seq);
@@ -91,6 +101,7 @@ fn judge(story: &Story, met: &mut Met) -> Result<(), String> {
     let strict = ReplayChecks { strict: true };
     replay(history, &Interpreter, &foreign, &Unwatched, strict).map_err(|why| why.to_string())?;
     let books = Books::of(history);
+    judge_children(story, &books)?;
     met.crashes += story.crashes;
     let is_kept = match history.last().map(|event| &event.kind) {
         Some(EventKind::Completed { .. }) => {
@@ -119,6 +130,7 @@ fn judge(story: &Story, met: &mut Met) -> Result<(), String> {
         match (is_kept, has_effect, undos) {
             (true, true, (0, 0)) => met.kept += 1,
             (false, true, (1, 1)) if books.is_late(key) => met.undone_late += 1,
+            (false, true, (1, 1)) if books.children.contains(&key) => met.undone_children += 1,
             (false, true, (1, 1)) => met.undone += 1,
             // Nobody could know: an undo of nothing does nothing.
             (false, false, (1, 1)) => met.undone_without_effect += 1,
@@ -126,6 +138,24 @@ fn judge(story: &Story, met: &mut Met) -> Result<(), String> {
                 return Err(format!(
                     "effect {key}: kept {is_kept}, taken {has_effect}, undone {undos:?}"
                 ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a child does is done when its undo begins.
+fn judge_children(story: &Story, books: &Books) -> Result<(), String> {
+    for child in &story.children {
+        grammar::check(child).map_err(|wrong| format!("of a child: {wrong:?}"))?;
+        let Some(Event { time, kind, .. }) = child.last() else {
+            continue;
+        };
+        if let EventKind::Completed { result } = kind {
+            let key = key_of(result);
+            let undone_at = books.undone_at.get(&key);
+            if undone_at.is_some_and(|undone_at| undone_at < time) {
+                return Err(format!("effect {key}: it came behind its undo"));
             }
         }
     }
@@ -161,6 +191,7 @@ fn every_effect_is_kept_by_a_completed_run_or_undone_exactly_once() {
         kept,
         undone,
         undone_late,
+        undone_children,
         undone_without_effect,
         failed,
         cancelled,
@@ -171,6 +202,7 @@ fn every_effect_is_kept_by_a_completed_run_or_undone_exactly_once() {
         kept,
         undone,
         undone_late,
+        undone_children,
         undone_without_effect,
         failed,
         cancelled,

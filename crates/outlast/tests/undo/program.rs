@@ -12,7 +12,8 @@ use futures::future::{join_all, select, select_all};
 use outlast_model::event::Started;
 use outlast_model::task::AttemptResult;
 use outlast_model::{
-    ActivityOptions, CancelMode, Failure, Payload, RetryPolicy, StepName, StepOptions,
+    ActivityOptions, CancelMode, ChildCancel, ChildOptions, Failure, Payload, Resolution,
+    RetryPolicy, StepName, StepOptions, WorkflowId,
 };
 use outlast_runtime::{
     Context, HandlerEnd, HandlerFuture, MainFuture, MainOutcome, Operation, Supervision, UndoInput,
@@ -23,6 +24,8 @@ use super::rng::Rng;
 /// The activity that has an effect, and the one that takes it back.
 pub const DO: &str = "do";
 pub const UNDO: &str = "undo";
+/// The child that has its effect when it completes.
+pub const KID: &str = "kid";
 /// Starts a handler that makes a call of its own.
 pub const GO: &str = "go";
 
@@ -51,6 +54,9 @@ pub enum Piece {
     /// Asked to stop after so long, then waited for.
     Cancelled(Doing, u64),
     Detached(Doing),
+    Child(Kid),
+    /// Asked to stop after so long, then waited for.
+    CancelledChild(Kid, u64),
     /// Beside the rest: left alone, or cancelled after so long.
     Branch(Vec<Piece>, Option<u64>),
     Scope(Vec<Piece>),
@@ -66,11 +72,30 @@ pub struct Doing {
     by: By,
 }
 
+/// A child that has an effect.
+#[derive(Clone, Copy, Debug)]
+pub struct Kid {
+    key: EffectKey,
+    mode: ChildCancel,
+    by: By,
+}
+
 /// What its undo is given.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Key,
     ResultOrKey,
+}
+
+impl By {
+    fn input(self, key: EffectKey) -> UndoInput {
+        match self {
+            Self::Key => UndoInput::Given(payload(key)),
+            Self::ResultOrKey => UndoInput::Result {
+                unknown: Some(payload(key)),
+            },
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +153,19 @@ impl Maker {
         }
     }
 
+    fn kid(&mut self) -> Kid {
+        Kid {
+            key: self.key(),
+            mode: self.rng.pick(&[
+                ChildCancel::Try,
+                ChildCancel::Wait,
+                ChildCancel::Abandon,
+                ChildCancel::RequestOnly,
+            ]),
+            by: self.rng.pick(&[By::Key, By::ResultOrKey]),
+        }
+    }
+
     fn several(&mut self, depth: u32) -> Vec<Piece> {
         let count = self.rng.range(1, 3);
         (0..count).map(|_| self.piece(depth - 1)).collect()
@@ -135,20 +173,22 @@ impl Maker {
 
     fn piece(&mut self, depth: u32) -> Piece {
         let secs = self.rng.range(1, 9);
-        match self.rng.below(if depth == 0 { 6 } else { 14 }) {
+        match self.rng.below(if depth == 0 { 8 } else { 16 }) {
             0..=2 => Piece::Call(self.doing()),
             3 => Piece::Step(self.key()),
             4 => Piece::Sleep(secs),
             5 => Piece::Cancelled(self.doing(), secs),
-            6 | 7 => Piece::Race(self.several(depth)),
-            8 => Piece::All(self.several(depth)),
-            9 => Piece::Limited(self.several(depth), secs),
-            10 => Piece::Detached(self.doing()),
-            11 => {
+            6 => Piece::Child(self.kid()),
+            7 => Piece::CancelledChild(self.kid(), secs),
+            8 | 9 => Piece::Race(self.several(depth)),
+            10 => Piece::All(self.several(depth)),
+            11 => Piece::Limited(self.several(depth), secs),
+            12 => Piece::Detached(self.doing()),
+            13 => {
                 let pieces = self.several(depth);
                 Piece::Branch(pieces, self.rng.chance(60).then_some(secs))
             }
-            12 => Piece::Scope(self.several(depth)),
+            14 => Piece::Scope(self.several(depth)),
             _ if self.rng.chance(50) => Piece::Shield(self.several(depth)),
             _ => Piece::Row(self.several(depth)),
         }
@@ -186,6 +226,32 @@ impl outlast_runtime::Program for Interpreter {
     }
 }
 
+/// A child: its number says how long it takes, whether it listens and whether it fails.
+pub struct Childhood;
+
+impl outlast_runtime::Program for Childhood {
+    fn start(&self, ctx: Context, started: &Started) -> Result<MainFuture, Failure> {
+        let key = key_of(&started.input);
+        let (secs, listens, fails) = (key % 7 + 1, key % 2 == 1, key.is_multiple_of(5));
+        Ok(Box::pin(async move {
+            let slept = if listens {
+                sleep(ctx, secs).await
+            } else {
+                ctx.shield(|| sleep(ctx, secs)).await
+            };
+            match slept {
+                Resolution::Canceled(_) => MainOutcome::Canceled,
+                Resolution::Completed(_) | Resolution::Failed(..) if fails => {
+                    MainOutcome::Failed(Failure::application("test", "it did nothing"))
+                }
+                Resolution::Completed(_) | Resolution::Failed(..) => {
+                    MainOutcome::Completed(payload(key))
+                }
+            }
+        }))
+    }
+}
+
 type Running = Pin<Box<dyn Future<Output = ()>>>;
 
 fn doing(ctx: Context, doing: Doing) -> Operation {
@@ -196,13 +262,25 @@ fn doing(ctx: Context, doing: Doing) -> Operation {
         ..ActivityOptions::default()
     };
     let call = ctx.activity(DO.into(), payload(doing.key), options);
-    let input = match doing.by {
-        By::Key => UndoInput::Given(payload(doing.key)),
-        By::ResultOrKey => UndoInput::Result {
-            unknown: Some(payload(doing.key)),
-        },
+    call.undo_with(
+        UNDO.into(),
+        ActivityOptions::default(),
+        doing.by.input(doing.key),
+    )
+}
+
+fn child(ctx: Context, kid: Kid) -> Operation {
+    let options = ChildOptions {
+        cancel: kid.mode,
+        ..ChildOptions::default()
     };
-    call.undo_with(UNDO.into(), ActivityOptions::default(), input)
+    let id = WorkflowId::new(format!("{KID}-{}", kid.key));
+    let call = ctx.child(KID.into(), Some(id), payload(kid.key), options);
+    call.undo_with(
+        UNDO.into(),
+        ActivityOptions::default(),
+        kid.by.input(kid.key),
+    )
 }
 
 fn step(ctx: Context, key: EffectKey) -> Operation {
@@ -251,6 +329,13 @@ fn run(ctx: Context, piece: Piece) -> Running {
                 call.await;
             }
             Piece::Detached(call) => doing(ctx, call).detach(),
+            Piece::Child(kid) => drop(child(ctx, kid).await),
+            Piece::CancelledChild(kid, secs) => {
+                let call = child(ctx, kid);
+                sleep(ctx, secs).await;
+                call.cancel();
+                call.await;
+            }
             Piece::Branch(pieces, cancelled) => {
                 let branch = ctx.spawn(row(ctx, pieces));
                 if let Some(secs) = cancelled {

@@ -1,20 +1,22 @@
 //! The world around a run: attempts that take effect and end somehow, a clock, and processes that
 //! die. The real shard, the real instances and the store in memory, in one thread.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outlast_engine::{Effect, Input};
 use outlast_model::id::Incarnation;
+use outlast_model::post::{Post, PostNo};
 use outlast_model::start::{ConflictPolicy, ReusePolicy, StartRequest};
 use outlast_model::task::{
-    AttemptOutcome, AttemptResult, AttemptToken, Permit, SlotKind, StopReason, TaskAnswer,
+    AttemptOutcome, AttemptResult, AttemptToken, Permit, RunNo, SlotKind, StopReason, TaskAnswer,
 };
 use outlast_model::view::RunRef;
 use outlast_model::{
-    Event, Failure, Headers, Payload, QueueName, Record, RunId, Timestamp, WorkflowType, record,
+    Event, EventKind, Failure, Headers, Payload, QueueName, Record, RunId, Timestamp, WorkflowType,
+    record,
 };
 use outlast_runtime::Unwatched;
 use outlast_service::mail::Mail;
@@ -27,7 +29,7 @@ use outlast_worker::registry::Registry;
 use outlast_worker::settings::Settings;
 use outlast_worker::slices::Slices;
 
-use super::program::{DO, EffectKey, GO, Interpreter, UNDO, key_of, payload};
+use super::program::{Childhood, DO, EffectKey, GO, Interpreter, KID, UNDO, key_of, payload};
 use super::rng::Rng;
 
 const ID: &str = "w";
@@ -87,6 +89,8 @@ impl Outlet for Ramp {
 /// What became of a run.
 pub struct Story {
     pub history: Vec<Event>,
+    /// Of its children.
+    pub children: Vec<Vec<Event>>,
     /// What took effect.
     pub effects: BTreeSet<EffectKey>,
     pub crashes: u64,
@@ -98,9 +102,13 @@ pub struct World {
     shard: Shard,
     slices: Slices,
     ramp: Arc<Ramp>,
+    /// What runs say to each other, on its way.
+    posts: VecDeque<(PostNo, Box<Post>)>,
     lives: u32,
     now: Timestamp,
     effects: BTreeSet<EffectKey>,
+    /// What was looked for to be undone, found or not.
+    undone: BTreeSet<EffectKey>,
     is_cancelled: bool,
     failure: Option<String>,
 }
@@ -115,9 +123,11 @@ impl World {
             slices: slices(),
             store,
             ramp,
+            posts: VecDeque::new(),
             lives: 0,
             now: Timestamp(1_700_000_000_000_000),
             effects: BTreeSet::new(),
+            undone: BTreeSet::new(),
             is_cancelled: false,
             failure: None,
         }
@@ -144,11 +154,32 @@ impl World {
                 self.everything_ends();
             }
         }
-        Ok(Story {
-            history: self.history(),
+        Ok(self.told())
+    }
+
+    fn told(mut self) -> Story {
+        let all = outlast_model::view::ListFilter::default();
+        let rows = self.store.list(&all).expect("memory lists");
+        let (mut history, mut children) = (Vec::new(), Vec::new());
+        for row in rows {
+            let told = self.history(row.no);
+            if row.workflow_id.as_str() == ID {
+                history = told;
+            } else {
+                children.push(told);
+            }
+        }
+        for end in children.iter().filter_map(|child| child.last()) {
+            if let EventKind::Completed { result } = &end.kind {
+                self.effects.insert(key_of(result));
+            }
+        }
+        Story {
+            history,
+            children,
             effects: self.effects,
             crashes: u64::from(self.lives),
-        })
+        }
     }
 
     fn start(&mut self, seed: u64) {
@@ -206,7 +237,9 @@ impl World {
     fn settle(&mut self) {
         loop {
             let has_turned = self.turn();
-            if !self.commit(true) && !has_turned {
+            let has_written = self.commit(true);
+            let has_said = self.rng.chance(80) && self.deliver();
+            if !has_turned && !has_written && !has_said {
                 return;
             }
         }
@@ -231,9 +264,23 @@ impl World {
         true
     }
 
+    /// The oldest of what runs say to each other arrives.
+    fn deliver(&mut self) -> bool {
+        let Some((no, post)) = self.posts.pop_front() else {
+            return false;
+        };
+        let generation = self.shard.generation();
+        self.accept(Mail::Post {
+            no,
+            post,
+            generation,
+        });
+        true
+    }
+
     /// Makes durable what was decided, and lets go what follows from it, if the process lives.
     fn commit(&mut self, lives: bool) -> bool {
-        let Some(batch) = self.shard.take_batch() else {
+        let Some(mut batch) = self.shard.take_batch() else {
             return false;
         };
         if !batch.commits.is_empty() {
@@ -244,15 +291,15 @@ impl World {
             durable.fetch_max(last.0, Ordering::AcqRel);
         }
         if lives {
+            let posts = batch.posts.drain(..);
+            self.posts.extend(posts.map(|(_, no, post)| (no, post)));
             batch.release(&*self.ramp);
         }
         true
     }
 
-    fn history(&self) -> Vec<Event> {
-        let all = outlast_model::view::ListFilter::default();
-        let rows = self.store.list(&all).expect("memory lists");
-        let blobs = self.store.history(rows[0].no).expect("memory reads");
+    fn history(&self, no: RunNo) -> Vec<Event> {
+        let blobs = self.store.history(no).expect("memory reads");
         let records = blobs
             .iter()
             .flat_map(|blob| record::decode(blob).expect("what was written decodes"));
@@ -280,7 +327,12 @@ impl World {
     }
 
     fn effect(&mut self, it: Running) {
-        if !it.is_undo {
+        if it.is_undo {
+            self.undone.insert(it.key);
+        } else if self.undone.contains(&it.key) {
+            let key = it.key;
+            self.failure = Some(format!("effect {key}: it came behind its undo"));
+        } else {
             self.effects.insert(it.key);
         }
     }
@@ -327,6 +379,10 @@ impl World {
         self.ramp = Arc::new(Ramp::default());
         self.shard = boot(&self.store, &self.ramp, self.lives);
         self.slices = slices();
+        let kept = self.store.boot().expect("memory boots").posts;
+        let read = |bytes: &[u8]| record::unframe::<Post>(bytes).expect("it was written");
+        let kept = kept.iter().map(|(no, bytes)| (*no, Box::new(read(bytes))));
+        self.posts = kept.collect();
     }
 
     fn cancel(&mut self) {
@@ -369,7 +425,7 @@ impl World {
 fn boot(store: &MemoryStore, ramp: &Arc<Ramp>, life: u32) -> Shard {
     let boot = store.boot().expect("memory boots");
     let served = Served {
-        workflows: BTreeSet::from([WorkflowType::from(FLOW)]),
+        workflows: BTreeSet::from([WorkflowType::from(FLOW), WorkflowType::from(KID)]),
         activities: BTreeSet::from([DO.into(), UNDO.into()]),
         ..Served::default()
     };
@@ -393,6 +449,9 @@ fn slices() -> Slices {
     registry
         .workflows
         .insert(WorkflowType::from(FLOW), Arc::new(Interpreter));
+    registry
+        .workflows
+        .insert(WorkflowType::from(KID), Arc::new(Childhood));
     let settings = Settings {
         strict_replay: true,
         ..Settings::default()
