@@ -8,6 +8,7 @@ mod story;
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -237,4 +238,32 @@ fn what_may_have_been_done_is_undone_since_the_second_edition() {
         assert_eq!(undone(1), usize::from(was_undone), "{kind}");
         assert_eq!(undone(2), usize::from(has_undo), "{kind}");
     }
+}
+
+/// How long the timers ran that fired, and those that were cancelled, in days.
+fn timers(history: &[Event]) -> (Vec<u64>, Vec<u64>) {
+    let mut delays = BTreeMap::new();
+    let (mut fired, mut cancelled) = (Vec::new(), Vec::new());
+    for event in history {
+        if let EventKind::TimerStarted { seq, delay, .. } = &event.kind {
+            delays.insert(*seq, delay.as_secs() / 86_400);
+        } else if let EventKind::TimerFired { seq } = &event.kind {
+            fired.push(delays[seq]);
+        } else if let EventKind::TimerCanceled { seq } = &event.kind {
+            cancelled.push(delays[seq]);
+        }
+    }
+    (fired, cancelled)
+}
+
+#[test]
+fn a_limit_of_one_day_ends_clean_up_of_two_days_since_the_second_edition() {
+    let kind = "shield with a timeout";
+    // The run is cancelled in a sleep of nine days; the limit was not even sent.
+    assert_eq!(timers(&golden(1, kind)), (vec![2], vec![9]));
+    assert_eq!(timers(&golden(2, kind)), (vec![1], vec![9]));
+    // The limit counts from the beginning of the block.
+    let kind = "block that cleans up";
+    assert_eq!(timers(&golden(1, kind)), (vec![2], vec![1, 0]));
+    assert_eq!(timers(&golden(2, kind)), (vec![1], vec![0]));
 }
