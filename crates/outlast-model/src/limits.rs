@@ -63,6 +63,8 @@ pub const POLL_WARN: Duration = Duration::from_secs(1);
 pub const POLL_FAIL: Duration = Duration::from_secs(2);
 /// The same in a test environment, unless the test sets it: machines that run tests are busy.
 pub const POLL_FAIL_IN_TESTS: Duration = Duration::from_secs(30);
+/// Threads that may be lost in the code of one workflow type; then the type is blocked.
+pub const STRANDED_THREADS: usize = 8;
 /// The start-to-close timeout of an activity that names none.
 pub const START_TO_CLOSE_DEFAULT: Duration = Duration::from_secs(600);
 /// Commits since the last snapshot after which a new one is written.

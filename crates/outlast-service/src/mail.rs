@@ -95,6 +95,8 @@ pub enum Mail {
     },
     /// Something that is not durable woke this run's code.
     ForeignWake(RunId),
+    /// Code that kept this run from its own has come back.
+    MayGoOn(RunId),
     /// Look again: the clock was moved, or a commit became durable that somebody waits for.
     Look,
 }
@@ -111,7 +113,11 @@ impl Mail {
             | Self::Wait { .. }
             | Self::Describe { .. }
             | Self::Report { .. } => true,
-            Self::Outcomes(_) | Self::Heartbeat(..) | Self::ForeignWake(_) | Self::Look => false,
+            Self::Outcomes(_)
+            | Self::Heartbeat(..)
+            | Self::ForeignWake(_)
+            | Self::MayGoOn(_)
+            | Self::Look => false,
         }
     }
 
@@ -135,6 +141,7 @@ impl Mail {
             | Self::Outcomes(_)
             | Self::Heartbeat(..)
             | Self::ForeignWake(_)
+            | Self::MayGoOn(_)
             | Self::Look => {}
         }
     }
@@ -154,6 +161,7 @@ impl std::fmt::Debug for Mail {
             Self::Heartbeat(..) => "Heartbeat",
             Self::Report { .. } => "Report",
             Self::ForeignWake(_) => "ForeignWake",
+            Self::MayGoOn(_) => "MayGoOn",
             Self::Look => "Look",
         })
     }

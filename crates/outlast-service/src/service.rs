@@ -334,6 +334,13 @@ impl Service {
         }
     }
 
+    /// What kept this run from its code has come back.
+    pub fn may_go_on(&self, run_id: RunId) {
+        for cell in &self.cells {
+            cell.inbox.put(Mail::MayGoOn(run_id));
+        }
+    }
+
     /// Attempts that ended.
     pub fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>) {
         if let [cell] = self.cells.as_slice() {

@@ -15,9 +15,10 @@ use crate::bus::Bus;
 use crate::cache::Leaving;
 use crate::event::{EvictCause, RunIn, WorkerEvent};
 use crate::port::{Next, WorkerPort};
-use crate::slices::Slices;
+use crate::slices::{Done, Slices};
 use crate::trace;
 use crate::watch::{self, Pulse, Work};
+use crate::worker::Worker;
 
 /// What an engine thread works with.
 pub(crate) struct Engine<'a> {
@@ -25,6 +26,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) pulse: &'a Pulse,
     pub(crate) slices: Slices,
     pub(crate) bus: &'a Bus,
+    pub(crate) worker: &'a Worker,
 }
 
 impl Engine<'_> {
@@ -46,9 +48,19 @@ impl Engine<'_> {
         self.pulse.begin(Work::of(task), RunIn::from(task));
         let done = {
             let _span = trace::slice(task);
-            let (done, others) = self.slices.slice(task, self.pulse);
-            leaving.extend(others);
-            done
+            match self.worker.refuses(self.pulse, task) {
+                None => {
+                    let (done, others) = self.slices.slice(task, self.pulse);
+                    leaving.extend(others);
+                    done
+                }
+                Some(answer) => {
+                    // It is built again when it may go on.
+                    leaving.extend(self.slices.take(task.run_id, EvictCause::Failed));
+                    let evicted = Vec::new();
+                    Done { answer, evicted }
+                }
+            }
         };
         if let Some(stuck) = self.pulse.end(self.slices.len()) {
             // It may have come back before the watchdog had said so: then it says so itself, and

@@ -237,6 +237,19 @@ pub enum WorkerEvent {
     StuckGivenUp(Stuck),
     /// The thread of a run that was given up has come back.
     ThreadReturned(Stuck),
+    /// Too many threads have not come back from the code of one workflow type: its runs wait, the
+    /// others go on.
+    TypeBlocked {
+        /// Which.
+        workflow_type: WorkflowType,
+        /// How many threads.
+        threads: usize,
+    },
+    /// A thread came back from the code of a workflow type that was blocked: its runs go on.
+    TypeReleased {
+        /// Which.
+        workflow_type: WorkflowType,
+    },
     /// An attempt was told to stop and goes on.
     CancelIgnored {
         /// Which.
@@ -426,6 +439,7 @@ impl WorkerEvent {
             | Self::QueueUnregistered { .. }
             | Self::Stopping { .. }
             | Self::ThreadReturned(_)
+            | Self::TypeReleased { .. }
             | Self::ZombieEnded { .. }
             | Self::BackendBack { .. }
             | Self::StoreBack { .. } => Severity::Info,
@@ -448,6 +462,7 @@ impl WorkerEvent {
             Self::ThreadFailed { .. }
             | Self::RuntimeGone
             | Self::StuckGivenUp(_)
+            | Self::TypeBlocked { .. }
             | Self::ZombieGivenUp { .. }
             | Self::ZombieLimit { .. }
             | Self::RunBlocked { .. }
@@ -481,6 +496,8 @@ impl WorkerEvent {
             Self::DeadlockWarning(_) => ("OL-5103", "deadlock-warning"),
             Self::StuckGivenUp(_) => ("OL-5104", "stuck-given-up"),
             Self::ThreadReturned(_) => ("OL-5105", "thread-returned"),
+            Self::TypeBlocked { .. } => ("OL-5106", "type-blocked"),
+            Self::TypeReleased { .. } => ("OL-5107", "type-released"),
             Self::CancelIgnored { .. } => ("OL-5201", "cancel-ignored"),
             Self::Zombie { .. } => ("OL-5202", "zombie"),
             Self::ZombieEnded { .. } => ("OL-5203", "zombie-ended"),
@@ -536,6 +553,8 @@ impl WorkerEvent {
             | Self::Stopping { .. }
             | Self::Stopped { .. }
             | Self::ShardTakenOver { .. }
+            | Self::TypeBlocked { .. }
+            | Self::TypeReleased { .. }
             | Self::ZombieLimit { .. }
             | Self::NotRegistered { .. }
             | Self::SlotsExhausted { .. }
@@ -556,6 +575,7 @@ impl WorkerEvent {
             self,
             Self::StuckGivenUp(_)
                 | Self::DeadlockWarning(_)
+                | Self::TypeBlocked { .. }
                 | Self::Zombie { .. }
                 | Self::ZombieGivenUp { .. }
                 | Self::ZombieLimit { .. }

@@ -37,6 +37,7 @@ pub mod standing;
 pub mod state;
 mod steps;
 mod stop;
+mod stranded;
 pub mod trace;
 pub mod watch;
 pub mod worker;

@@ -68,6 +68,10 @@ pub trait WorkerPort: Send + Sync {
     /// Something outside a slice woke this run's code: give it a task, which will fail.
     fn foreign_wake(&self, run_id: RunId);
 
+    /// A run whose task was refused, since code of its own or of its type had not come back, may
+    /// try again. A backend that tries by itself needs no word.
+    fn may_go_on(&self, _run_id: RunId) {}
+
     /// Attempts that ended.
     fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>);
 

@@ -230,8 +230,8 @@ impl Worker {
                 self.dispatcher.is_silent() && self.is_at_rest()
             }
             // Whoever is in a hurry does not wait for code that ignores that it should stop.
-            Phase::Evicting if self.ending.pace() > Pace::Orderly => self.is_deserted(),
-            Phase::Evicting => self.is_deserted() && self.dispatcher.undead() == 0,
+            Phase::Evicting if self.ending.pace() > Pace::Orderly => self.is_deserted(false),
+            Phase::Evicting => self.is_deserted(true) && self.dispatcher.undead() == 0,
             Phase::Serving | Phase::Stopped => false,
         }
     }

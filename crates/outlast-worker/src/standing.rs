@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use outlast_model::task::AttemptKind;
-use outlast_model::{Attempt, QueueName, RunId, Seq};
+use outlast_model::{Attempt, QueueName, RunId, Seq, WorkflowType};
 
 use crate::event::{AttemptIn, StopPhase, Stuck, WorkerEvent};
 
@@ -44,6 +44,8 @@ pub struct Standing {
     pub store: Option<String>,
     /// Runs whose code was given up and has not come back.
     pub stuck: BTreeMap<RunId, Stuck>,
+    /// Workflow types that are blocked, and how many threads have not come back from their code.
+    pub blocked_types: BTreeMap<WorkflowType, usize>,
     /// Too many zombies: it goes down.
     pub is_over_zombie_limit: bool,
     /// The async runtime that it was started on has ended: it goes down.
@@ -95,6 +97,16 @@ impl Standing {
                 true
             }
             WorkerEvent::ThreadReturned(stuck) => self.stuck.remove(&stuck.run.run_id).is_some(),
+            WorkerEvent::TypeBlocked {
+                workflow_type,
+                threads,
+            } => {
+                let before = self.blocked_types.insert(workflow_type.clone(), *threads);
+                before.is_none()
+            }
+            WorkerEvent::TypeReleased { workflow_type } => {
+                self.blocked_types.remove(workflow_type).is_some()
+            }
             WorkerEvent::Zombie { attempt, .. } => {
                 let before = self.zombies.insert(key(attempt), attempt.clone());
                 before.is_none()
@@ -202,6 +214,7 @@ mod tests {
             heard(&event);
         }
         assert!(standing.away.is_empty() && standing.stuck.is_empty());
+        assert!(standing.blocked_types.is_empty());
         assert_eq!(standing.store, None);
         assert!(standing.queues.is_empty());
         assert_eq!(standing.zombies().len(), 0);

@@ -14,7 +14,7 @@ mod stage;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::Thread;
+use std::thread::{Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 use outlast_model::Failure;
@@ -29,6 +29,7 @@ use crate::event::{RunIn, Severity, Stuck, WorkerEvent};
 use crate::port::{Lane, WorkerPort};
 use crate::settings::Settings;
 use crate::state::ThreadState;
+use crate::stranded::Seen;
 
 use stage::{Act, Input, Stage};
 
@@ -37,12 +38,16 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How often it looks at attempts while any run.
 const ROUND: Duration = Duration::from_secs(1);
 
+/// How often runs that were refused may ask again.
+const RELEASE: Duration = Duration::from_millis(100);
 /// A slice of short polls holds its shard up when it takes so many times as long as a fast one.
 const SHORT_POLLS: u32 = 4;
 
 /// What an engine thread is doing.
 pub(crate) struct Pulse {
     pub(crate) lane: Lane,
+    /// The thread itself: the one that made this.
+    thread: ThreadId,
     /// Counts begun and ended slices: odd while one runs.
     beats: AtomicU64,
     state: Mutex<Option<Running>>,
@@ -173,6 +178,7 @@ impl Pulse {
         let (beats, state) = (AtomicU64::new(0), Mutex::new(None));
         Self {
             lane,
+            thread: std::thread::current().id(),
             beats,
             state,
             cached: AtomicUsize::new(0),
@@ -183,8 +189,9 @@ impl Pulse {
     }
 
     pub(crate) fn begin(&self, work: Work, run: RunIn) {
+        let mut state = self.lock();
         let now = clock::now();
-        *self.lock() = Some(Running {
+        *state = Some(Running {
             no: self.beats.load(Ordering::Relaxed),
             work,
             run,
@@ -195,6 +202,7 @@ impl Pulse {
             site: None,
             stage: Stage::Fast,
         });
+        drop(state);
         self.beats.fetch_add(1, Ordering::SeqCst);
         self.watchdog.ring();
     }
@@ -214,10 +222,27 @@ impl Pulse {
         Some(state.as_ref()?.describe(self.lane, clock::now()))
     }
 
+    /// What has the thread, for whoever decides about others.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        let state = self.lock();
+        let running = state.as_ref()?;
+        Some(Seen {
+            run: running.run.clone(),
+            work: running.work,
+            since: running.since,
+            is_lost: running.stage.is_lost(),
+        })
+    }
+
     /// Whether its slice was given up: the thread is abandoned and no longer counts.
     pub(crate) fn is_given_up(&self) -> bool {
         let state = self.lock();
         state.as_ref().is_some_and(|r| r.stage.is_given_up())
+    }
+
+    /// The thread, if its slice was given up.
+    pub(crate) fn given_up_thread(&self) -> Option<ThreadId> {
+        self.is_given_up().then_some(self.thread)
     }
 
     /// What the thread is doing.
@@ -338,6 +363,10 @@ pub(crate) trait Rescue: Send + Sync {
     fn has_attempts(&self) -> bool;
     /// Ends what was told to stop and does not, as far as that is possible.
     fn look_after_attempts(&self);
+    /// Whether runs wait for code of others to come back.
+    fn has_refused(&self) -> bool;
+    /// Lets those go on that may.
+    fn release(&self);
     /// Joins threads that have ended.
     fn join_ended(&self);
     /// Whether the worker has stopped.
@@ -354,18 +383,22 @@ pub(crate) fn keep_watch(
     *bell.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
     // Attempts are many and usually well: they are looked at less often.
     let round = settings.abort_after.clamp(LOOK, ROUND);
-    let mut next_round = clock::now();
+    let (mut next_round, mut next_release) = (clock::now(), clock::now());
     while !rescue.is_stopped() {
         let pulses = rescue.pulses();
         for pulse in &pulses {
             look(pulse, rescue, port, settings);
         }
         rescue.join_ended();
+        if rescue.has_refused() && clock::now() >= next_release {
+            rescue.release();
+            next_release = clock::now() + RELEASE;
+        }
         if clock::now() >= next_round {
             rescue.look_after_attempts();
             next_round = clock::now() + round;
         }
-        if pulses.iter().any(|p| p.is_running()) {
+        if pulses.iter().any(|p| p.is_running()) || rescue.has_refused() {
             std::thread::park_timeout(LOOK);
             continue;
         }

@@ -7,10 +7,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outlast_model::QueueName;
-use outlast_model::task::{Permit, SlotKind};
+use outlast_model::task::{Permit, SlotKind, TaskAnswer, WorkflowTask};
 use outlast_runtime::ForeignWake;
 
 use crate::bus::Bus;
+use crate::clock;
 use crate::dispatch::{Dispatch, Dispatcher};
 use crate::engine::Engine;
 use crate::event::{RunIn, WorkerEvent};
@@ -23,6 +24,7 @@ use crate::slices::Slices;
 use crate::spares::Spares;
 use crate::state::ThreadState;
 use crate::steps::Steps;
+use crate::stranded::{self, Refused, Seen, Wants};
 use crate::watch::{Bell, Pulse, Rescue, keep_watch};
 
 /// Runs user code for one backend.
@@ -41,6 +43,9 @@ pub struct Worker {
     pub(crate) ending: Ending,
     is_stopped: AtomicBool,
     spares: Mutex<Spares>,
+    /// Whether there are more engine threads than shards: some may not have come back.
+    has_more_threads: AtomicBool,
+    refused: Mutex<Refused>,
     when_unfit: OnceLock<Box<dyn Fn() + Send + Sync>>,
     bus: Bus,
 }
@@ -84,6 +89,8 @@ impl Worker {
             ending: Ending::default(),
             is_stopped: AtomicBool::new(false),
             spares: Mutex::default(),
+            has_more_threads: AtomicBool::new(false),
+            refused: Mutex::default(),
             when_unfit: OnceLock::new(),
             bus,
         })
@@ -204,15 +211,16 @@ impl Worker {
                 &me.settings,
                 me.bell.clone(),
             ));
-            me.pulses_mut().push(pulse.clone());
+            me.change_pulses(|pulses| pulses.push(pulse.clone()));
             let engine = Engine {
                 port: &port,
                 pulse: &pulse,
                 slices: me.slices(&port),
                 bus: &me.bus,
+                worker: &me,
             };
             engine.drive();
-            me.pulses_mut().retain(|p| !Arc::ptr_eq(p, &pulse));
+            me.change_pulses(|pulses| pulses.retain(|p| !Arc::ptr_eq(p, &pulse)));
         });
         let is_there = engine.is_some();
         lock(&self.engines).extend(engine);
@@ -240,6 +248,44 @@ impl Worker {
                 });
             })
             .ok()
+    }
+
+    /// Why this task gets no thread now, if it does not. Asked when it is known what it is.
+    pub(crate) fn refuses(&self, me: &Pulse, task: &WorkflowTask) -> Option<TaskAnswer> {
+        if !self.has_more_threads.load(Ordering::SeqCst) {
+            return None;
+        }
+        let own = me.seen()?;
+        let pulses = self.pulses_mut();
+        let others = pulses.iter().filter(|p| !std::ptr::eq(&***p, me));
+        let others: Vec<Seen> = others.filter_map(|p| p.seen()).collect();
+        drop(pulses);
+        let wants = Wants {
+            run: &own.run,
+            is_question: !task.queries.is_empty(),
+            is_limited: !self.patience_with(&own.run).is_zero(),
+            since: own.since,
+        };
+        let why = stranded::refusal(&wants, &others)?;
+        let (answer, event) = lock(&self.refused).add(&wants, why);
+        if let Some(event) = event {
+            self.bus.emit(event);
+        }
+        self.bell.ring();
+        Some(answer)
+    }
+
+    fn patience_with(&self, run: &RunIn) -> Duration {
+        let mut queues = self.queues.iter();
+        let own = queues.find_map(|queue| queue.registry.patience.get(&run.workflow_type));
+        own.copied().unwrap_or(self.settings.deadlock_timeout)
+    }
+
+    fn change_pulses(&self, change: impl FnOnce(&mut Vec<Arc<Pulse>>)) {
+        let mut pulses = self.pulses_mut();
+        change(&mut pulses);
+        let has_more = pulses.len() > self.shards();
+        self.has_more_threads.store(has_more, Ordering::SeqCst);
     }
 
     fn pulses_mut(&self) -> MutexGuard<'_, Vec<Arc<Pulse>>> {
@@ -270,13 +316,16 @@ impl Worker {
         }
     }
 
-    /// Whether all engine threads have left, with their instances. One does not wait for itself.
-    pub(crate) fn is_deserted(&self) -> bool {
-        let me = std::thread::current().id();
+    /// Whether all engine threads have left, with their instances, but for those that were given
+    /// up if nobody waits for them. One does not wait for itself.
+    pub(crate) fn is_deserted(&self, waits_for_given_up: bool) -> bool {
+        let mut but = vec![std::thread::current().id()];
+        if !waits_for_given_up {
+            but.extend(self.pulses_mut().iter().filter_map(|p| p.given_up_thread()));
+        }
         let engines = lock(&self.engines);
-        engines
-            .iter()
-            .all(|e| e.is_finished() || e.thread().id() == me)
+        let mut all = engines.iter();
+        all.all(|e| e.is_finished() || but.contains(&e.thread().id()))
     }
 
     /// What is still in user code, by name.
@@ -348,9 +397,23 @@ impl Rescue for Arc<Worker> {
     }
 
     fn patience(&self, run: &RunIn) -> Duration {
-        let mut queues = self.queues.iter();
-        let own = queues.find_map(|queue| queue.registry.patience.get(&run.workflow_type));
-        own.copied().unwrap_or(self.settings.deadlock_timeout)
+        self.patience_with(run)
+    }
+
+    fn has_refused(&self) -> bool {
+        !lock(&self.refused).is_empty()
+    }
+
+    fn release(&self) {
+        let all: Vec<Seen> = self.pulses().iter().filter_map(|p| p.seen()).collect();
+        let is_limited = |run: &RunIn| !self.patience_with(run).is_zero();
+        let (runs, types) = lock(&self.refused).release(clock::now(), &all, is_limited);
+        for workflow_type in types {
+            self.bus.emit(WorkerEvent::TypeReleased { workflow_type });
+        }
+        if let Some(port) = self.port.get() {
+            runs.into_iter().for_each(|run_id| port.may_go_on(run_id));
+        }
     }
 
     fn pulses(&self) -> Vec<Arc<Pulse>> {

@@ -237,6 +237,10 @@ impl WorkerPort for Embedded {
         self.service.foreign_wake(run_id);
     }
 
+    fn may_go_on(&self, run_id: RunId) {
+        self.service.may_go_on(run_id);
+    }
+
     fn complete_attempts(&self, outcomes: Vec<AttemptOutcome>) {
         self.service.complete_attempts(outcomes);
     }

@@ -52,6 +52,11 @@ fn of_what_a_run_waits_for_without_an_event_8_are_kept() {
 }
 
 #[test]
+fn a_workflow_type_is_blocked_when_8_threads_are_lost_in_its_code() {
+    assert_eq!(limits::STRANDED_THREADS, 8);
+}
+
+#[test]
 fn an_id_has_at_most_1_000_bytes() {
     assert_eq!(limits::ID_BYTES, 1_000);
 }

@@ -64,6 +64,11 @@ impl Shard {
                     self.deliver(no, Letter::own(Input::ForeignWake));
                 }
             }
+            Mail::MayGoOn(run_id) => {
+                if let Some(no) = self.by_run_id.get(&run_id).copied() {
+                    self.deliver(no, Letter::own(Input::Returned));
+                }
+            }
             Mail::Look => {}
         }
     }

@@ -130,6 +130,7 @@ impl Shard {
             | Mail::Outcomes(_)
             | Mail::Heartbeat(..)
             | Mail::ForeignWake(_)
+            | Mail::MayGoOn(_)
             | Mail::Look) => return Some(mail),
         }
         None

@@ -8,13 +8,6 @@ use super::*;
 /// One of each, in the order of the list.
 pub(crate) fn all() -> Vec<WorkerEvent> {
     let run = run();
-    let stuck = Stuck {
-        run: run.clone(),
-        branch: "main".into(),
-        site: None,
-        thread: "outlast-engine-0".into(),
-        spent: Duration::from_millis(1_200),
-    };
     let spent = Duration::from_secs(12);
     let queue = QueueName::new("default");
     let failure = || Failure::panic("no such order".to_owned());
@@ -36,12 +29,8 @@ pub(crate) fn all() -> Vec<WorkerEvent> {
             left_behind: vec!["attempt 1 of activity 2".into()],
         },
         WorkerEvent::RuntimeGone,
-        WorkerEvent::SlowSlice(stuck.clone()),
-        WorkerEvent::ShardTakenOver { shard: 0 },
-        WorkerEvent::DeadlockWarning(stuck.clone()),
-        WorkerEvent::StuckGivenUp(stuck.clone()),
-        WorkerEvent::ThreadReturned(stuck),
     ]);
+    all.extend(stuck_code());
     all.extend(zombies(spent));
     all.extend([
         WorkerEvent::PanicCaught {
@@ -90,6 +79,29 @@ fn run() -> RunIn {
         workflow_id: "order-1".into(),
         workflow_type: "checkout".into(),
     }
+}
+
+fn stuck_code() -> [WorkerEvent; 7] {
+    let stuck = Stuck {
+        run: run(),
+        branch: "main".into(),
+        site: None,
+        thread: "outlast-engine-0".into(),
+        spent: Duration::from_millis(1_200),
+    };
+    let workflow_type = WorkflowType::from("checkout");
+    [
+        WorkerEvent::SlowSlice(stuck.clone()),
+        WorkerEvent::ShardTakenOver { shard: 0 },
+        WorkerEvent::DeadlockWarning(stuck.clone()),
+        WorkerEvent::StuckGivenUp(stuck.clone()),
+        WorkerEvent::ThreadReturned(stuck),
+        WorkerEvent::TypeBlocked {
+            workflow_type: workflow_type.clone(),
+            threads: 8,
+        },
+        WorkerEvent::TypeReleased { workflow_type },
+    ]
 }
 
 fn attempt() -> AttemptIn {

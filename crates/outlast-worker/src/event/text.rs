@@ -3,9 +3,9 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-use outlast_model::Failure;
 use outlast_model::event::{Site, TaskFailedCause};
 use outlast_model::task::{AttemptKind, StopReason};
+use outlast_model::{Failure, WorkflowType};
 
 use super::{AttemptIn, EvictCause, PanicIn, RunIn, Severity, StopPhase, Stuck, WorkerEvent};
 
@@ -27,6 +27,10 @@ impl WorkerEvent {
             Self::StuckGivenUp(_) | Self::RunBlocked { .. } => {
                 "the run is blocked: fix its code and restart, or let it try again with \
                  app.get(workflow, id).retry()"
+            }
+            Self::TypeBlocked { .. } => {
+                "workflow code must not block: fix it and restart; its runs go on as soon as a thread \
+                 comes back"
             }
             Self::CancelIgnored { .. } | Self::Zombie { .. } => {
                 "let its code look at is_cancelled() or wait for cancelled()"
@@ -59,6 +63,7 @@ impl WorkerEvent {
             | Self::SlowSlice(_)
             | Self::ShardTakenOver { .. }
             | Self::ThreadReturned(_)
+            | Self::TypeReleased { .. }
             | Self::ZombieEnded { .. }
             | Self::CodeWarning { .. }
             | Self::NotRegistered { .. }
@@ -94,6 +99,11 @@ impl WorkerEvent {
             }
             Self::DeadlockWarning(stuck) | Self::StuckGivenUp(stuck) => stuck.to_string(),
             Self::ThreadReturned(stuck) => format!("back after all: {stuck}"),
+            Self::TypeBlocked {
+                workflow_type,
+                threads,
+            } => type_blocked(workflow_type, *threads),
+            Self::TypeReleased { workflow_type } => type_released(workflow_type),
             Self::CancelIgnored {
                 attempt,
                 reason,
@@ -105,10 +115,7 @@ impl WorkerEvent {
             Self::Zombie { attempt, spent } | Self::ZombieGivenUp { attempt, spent } => {
                 zombie(attempt, *spent)
             }
-            Self::ZombieEnded { attempt, spent } => {
-                let late = seconds(*spent);
-                format!("{attempt} has ended, {late} after it was told to")
-            }
+            Self::ZombieEnded { attempt, spent } => zombie_ended(attempt, *spent),
             Self::ZombieLimit { zombies, limit } => format!(
                 "{zombies} zombies, {limit} are allowed: the worker takes no more work and stops"
             ),
@@ -182,6 +189,21 @@ fn zombie(attempt: &AttemptIn, spent: Duration) -> String {
         "{attempt} is a zombie: told to stop {} ago, still running",
         seconds(spent)
     )
+}
+
+fn zombie_ended(attempt: &AttemptIn, spent: Duration) -> String {
+    let late = seconds(spent);
+    format!("{attempt} has ended, {late} after it was told to")
+}
+
+fn type_blocked(workflow_type: &WorkflowType, threads: usize) -> String {
+    format!(
+        "workflow type {workflow_type} is blocked: {threads} threads have not come back from its code"
+    )
+}
+
+fn type_released(workflow_type: &WorkflowType) -> String {
+    format!("workflow type {workflow_type} goes on: a thread came back from its code")
 }
 
 fn away(what: &str, error: &str, retry_in: Duration) -> String {

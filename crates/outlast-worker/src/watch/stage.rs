@@ -96,6 +96,14 @@ impl Stage {
         }
     }
 
+    /// Whether its thread is lost for the time being: another one drives the shard, or will.
+    pub(crate) fn is_lost(self) -> bool {
+        match self {
+            Slow(Shard::Relieved) | Warned(Shard::Relieved) | GivenUp(_) => true,
+            Fast | Slow(Shard::Waits) | Warned(Shard::Waits) => false,
+        }
+    }
+
     /// Whether nobody waits for it any more.
     pub(crate) fn is_given_up(self) -> bool {
         match self {

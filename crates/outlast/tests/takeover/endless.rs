@@ -233,6 +233,35 @@ fn a_slice_without_end_is_found_again_after_a_restart() {
     });
 }
 
+static NEVER: crate::gate::Gate = crate::gate::Gate::new();
+
+#[workflow]
+async fn blocks_for_good(ctx: Ctx) -> Result<()> {
+    ctx.sleep(1.millis()).await?;
+    NEVER.pass();
+    Ok(())
+}
+
+#[test]
+fn a_shutdown_in_a_hurry_does_not_wait_for_what_was_given_up() {
+    drive(async {
+        let settings = Settings {
+            // More than the test has.
+            shutdown_evictions: Duration::from_secs(1_000),
+            shutdown_hard_stop: Duration::from_secs(2_000),
+            ..strict()
+        };
+        let env = TestEnv::new().expect_stuck_code().report(|_| ());
+        let env = env.real_time().workflow(blocks_for_good);
+        let app = env.settings(settings).start().await;
+        let run = app.start(blocks_for_good, ()).await.expect("it starts");
+        until(&run, |d| d.trouble.is_some()).await;
+        let stopped = app.shutdown_now().await;
+        assert_eq!(stopped.left_behind.len(), 1, "{stopped:?}");
+        NEVER.open();
+    });
+}
+
 #[test]
 fn a_shutdown_does_not_wait_for_a_slice_without_end() {
     drive(async {

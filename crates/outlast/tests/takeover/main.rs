@@ -10,4 +10,5 @@ mod panics;
 mod pool;
 #[path = "../support/mod.rs"]
 mod support;
+mod types;
 mod zombies;
