@@ -122,7 +122,7 @@ impl Slices {
         // of what it once handed over, fails the task and not the thread.
         let (instance, answer) = ran.unwrap_or_else(|payload| (None, crashed(payload)));
         let Some(mut instance) = instance else {
-            self.tell_failure(task, &answer);
+            self.tell_last_words(task, &answer);
             self.cache.gone(task.run_id, &task.queue, why_gone(&answer));
             // The backend counts on an instance after a question.
             let is_asked = !task.queries.is_empty();
@@ -210,14 +210,22 @@ impl Slices {
         }
     }
 
-    /// A run that cannot go on must not do so in silence.
-    fn tell_failure(&self, task: &WorkflowTask, answer: &TaskAnswer) {
-        if let TaskAnswer::Failed { cause, failure } = answer
+    /// Tells what a slice said that left no instance behind to be asked for it.
+    fn tell_last_words(&self, task: &WorkflowTask, answer: &TaskAnswer) {
+        match answer {
+            TaskAnswer::Completed { notes, .. } => {
+                for text in notes.texts.iter().cloned() {
+                    let run = RunIn::from(task);
+                    self.bus.emit(WorkerEvent::CodeWarning { run, text });
+                }
+            }
             // The watchdog has told more.
-            && *cause != TaskFailedCause::Stuck
-        {
-            let event = WorkerEvent::task_failed(task, *cause, failure.clone());
-            self.bus.emit(event);
+            TaskAnswer::Failed { cause, .. } if *cause == TaskFailedCause::Stuck => {}
+            TaskAnswer::Failed { cause, failure } => {
+                let event = WorkerEvent::task_failed(task, *cause, failure.clone());
+                self.bus.emit(event);
+            }
+            TaskAnswer::Queried(_) => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use outlast::model::event::TaskFailedCause;
 use outlast::prelude::*;
 use outlast::sync::Watched;
-use outlast::{Description, Handle};
+use outlast::{Description, Handle, Severity};
 use outlast_service::memory::MemoryStore;
 use serde_json::json;
 
@@ -304,6 +304,60 @@ fn a_run_that_returns_while_handlers_wait_answers_them_and_names_them() {
             assert!(notes.iter().any(|note| note.contains(name)), "{notes:?}");
         }
         sound(&shop, Shop::run).await;
+    });
+}
+
+/// Asks for something when it is too late.
+struct Late(Ctx);
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.0.run(count, ()).detach();
+    }
+}
+
+#[activity]
+async fn count() -> Result<()> {
+    Ok(())
+}
+
+#[workflow]
+async fn leaves_late(ctx: Ctx) -> Result<()> {
+    ctx.spawn(async move {
+        let _late = Late(ctx);
+        ctx.sleep(1.days()).await
+    })
+    .detach();
+    ctx.run(count, ()).await?;
+    Ok(())
+}
+
+#[test]
+fn a_command_that_comes_too_late_is_told_noted_with_its_line_and_not_sent() {
+    drive(async {
+        let env = TestEnv::new().report(|_| ());
+        let env = env.activity(count).workflow(leaves_late);
+        let app = env.start().await;
+        let mut events = app.events(Severity::Warning);
+        let run = app.start(leaves_late, ()).await.expect("it starts");
+        run.result().await.expect("it ends");
+        let late = |text: &&String| {
+            text.contains("comes after the end of the run") && text.contains("message.rs:")
+        };
+        let notes = run.describe().await.expect("it is there").notes;
+        assert_eq!(notes.iter().filter(late).count(), 1, "{notes:?}");
+        loop {
+            let event = events.next().await.expect("the worker is there");
+            if late(&&event.to_string()) {
+                break;
+            }
+        }
+        let history = sound(&run, leaves_late).await;
+        let scheduled = names(&history);
+        let scheduled = scheduled
+            .iter()
+            .filter(|it| **it == "ActivityTaskScheduled");
+        assert_eq!(scheduled.count(), 1, "the one in time");
     });
 }
 
