@@ -220,6 +220,51 @@ fn async_and_blocking_activities_run_side_by_side() {
     });
 }
 
+static MET: (std::sync::Mutex<bool>, std::sync::Condvar) =
+    (std::sync::Mutex::new(false), std::sync::Condvar::new());
+
+/// Blocks its thread until the async one has run.
+#[activity]
+fn waits_for_its_neighbour() -> Result<bool> {
+    let met = MET.0.lock().expect("nobody panics");
+    let limit = std::time::Duration::from_secs(20);
+    let waited = MET.1.wait_timeout_while(met, limit, |met| !*met);
+    Ok(*waited.expect("nobody panics").0)
+}
+
+#[activity]
+async fn frees_its_neighbour() -> Result<()> {
+    tokio::task::yield_now().await;
+    *MET.0.lock().expect("nobody panics") = true;
+    MET.1.notify_all();
+    Ok(())
+}
+
+#[workflow]
+async fn neighbours(ctx: Ctx) -> Result<bool> {
+    let (met, freed) = futures::join!(
+        ctx.run(waits_for_its_neighbour, ()),
+        ctx.run(frees_its_neighbour, ())
+    );
+    freed?;
+    Ok(met?)
+}
+
+#[test]
+fn blocking_code_has_a_thread_of_its_own_on_a_runtime_with_one() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let env = TestEnv::new().activity(waits_for_its_neighbour);
+        let env = env.activity(frees_its_neighbour).workflow(neighbours);
+        let app = env.real_time().start().await;
+        assert!(app.run(neighbours, ()).await.expect("it ends"), "they meet");
+        let state = app.worker_state().expect("there is a worker");
+        assert_eq!(state.attempts, 0, "nothing is left of them");
+        assert!(state.slots.iter().all(|slots| slots.used == 0), "{state:?}");
+    });
+}
+
 #[workflow]
 async fn fan(ctx: Ctx, width: u64) -> Result<u64> {
     let all = futures::future::join_all((0..width).map(|n| ctx.run(double, n))).await;

@@ -1,12 +1,15 @@
 //! Several task queues in one application: each with code, slots and settings of its own.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use outlast::event::EvictCause;
 use outlast::prelude::*;
-use outlast::{Ask, Outlast, Permit, Settings, Severity, SlotKind, SlotSupplier, WorkerEvent};
+use outlast::{
+    Ask, Config, Outlast, Permit, Settings, Severity, SlotKind, SlotSupplier, WorkerEvent,
+};
 use outlast_service::memory::MemoryStore;
 
 use super::support::{code, drive, failure, on, sound, until};
@@ -277,43 +280,100 @@ fn settings_that_cannot_work_are_refused_by_key_and_queue() {
     });
 }
 
-/// Slices of [`narrow`] at work now, and the most at a time.
-static SLICES: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+#[test]
+fn file_environment_and_command_line_reach_the_queues_of_an_application() {
+    drive(async {
+        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let config = Config::new().env([
+            variable("OUTLAST_WORKER_ACTIVITY_SLOTS", "5"),
+            variable("OUTLAST_QUEUE_GPU__ACTIVITY_SLOTS", "2"),
+        ]);
+        let config = config.and_then(|config| config.set("queue.gpu.step_slots=3"));
+        let file = "[worker]\nworkflow_slots = 9\nactivity_slots = 8\n";
+        let from_file = Config::new().toml(Path::new("outlast.toml"), file);
+        let builders = [
+            (from_file.expect("it reads"), [(8, 200), (8, 200)]),
+            (config.expect("it reads"), [(5, 200), (2, 3)]),
+        ];
+        for (config, expected) in builders {
+            let builder = builder().config(config).activity(add);
+            let builder = builder.queue("gpu", |q| q.activity(render));
+            let app = builder.start().await.expect("it opens");
+            let state = app.worker_state().expect("there is a worker");
+            let slots = |queue: &str, kind: &str| {
+                let mut all = state.slots.iter();
+                let of = all.find(|slots| slots.queue.as_str() == queue && slots.kind == kind);
+                of.and_then(|slots| slots.slots)
+            };
+            for (queue, (activities, steps)) in ["default", "gpu"].into_iter().zip(expected) {
+                let found = (slots(queue, "activity"), slots(queue, "step"));
+                assert_eq!(found, (Some(activities), Some(steps)), "{queue}");
+            }
+            app.shutdown().await;
+        }
+        let wrong = Config::new().env([variable("OUTLAST_SHUTDOWN_GRACE", "10m")]);
+        let text = refusal(builder().config(wrong.expect("it reads"))).await;
+        assert!(text.contains("shutdown.hard_stop cannot be 1m"), "{text}");
+    });
+}
+
+/// Slices of [`slices`] at work now and the most at a time, by how many there may be.
+static SLICES: [[AtomicU32; 2]; 2] = [const { [const { AtomicU32::new(0) }; 2] }; 2];
+
+/// How often a slice looks for a second one beside it.
+const LOOKS: u32 = 20_000;
 
 #[workflow]
-async fn narrow(ctx: Ctx, n: u64) -> Result<u64> {
-    for _ in 0..3 {
-        let now = SLICES[0].fetch_add(1, Ordering::SeqCst) + 1;
-        SLICES[1].fetch_max(now, Ordering::SeqCst);
-        // Each may cost a whole time slice on a busy machine.
-        for _ in 0..3 {
+async fn slices(ctx: Ctx, slots: u64) -> Result<()> {
+    let [now, most] = &SLICES[usize::try_from(slots - 1).unwrap_or(0)];
+    for n in 0..3 {
+        let inside = now.fetch_add(1, Ordering::SeqCst) + 1;
+        most.fetch_max(inside, Ordering::SeqCst);
+        for _ in 0..LOOKS {
+            if most.load(Ordering::SeqCst) > 1 {
+                break;
+            }
             std::thread::yield_now();
         }
-        SLICES[0].fetch_sub(1, Ordering::SeqCst);
+        now.fetch_sub(1, Ordering::SeqCst);
         ctx.run(add, n).await?;
     }
-    Ok(n)
+    Ok(())
 }
 
 #[test]
-fn no_more_slices_run_than_a_queue_has_slots() {
+fn as_many_slices_run_as_a_queue_has_slots_and_no_more() {
     drive(async {
         let place = tempfile::tempdir().expect("a directory");
+        let settings = Settings {
+            // However busy the machine is, nobody takes a shard over.
+            fast_slice: Duration::from_secs(3_600),
+            deadlock_timeout: Duration::ZERO,
+            ..Settings::default()
+        };
         let builder = Outlast::sqlite(place.path().join("runs.db")).shards(3);
-        let builder = builder.queue("narrow", |q| {
-            let q = q.activity(add).workflow(narrow);
-            q.settings(|s| s.workflow_slots = 1)
-        });
+        let mut builder = builder.settings(settings);
+        for slots in [1, 2] {
+            builder = builder.queue(&format!("slots-{slots}"), |q| {
+                let q = q.activity(add).workflow(slices);
+                q.settings(move |s| s.workflow_slots = slots)
+            });
+        }
         let app = builder.start().await.expect("it opens");
-        let mut runs = Vec::new();
-        for n in 0..20 {
-            let start = app.start(narrow, n).queue("narrow");
-            runs.push(start.await.expect("it starts"));
+        for slots in [1, 2] {
+            let mut runs = Vec::new();
+            for _ in 0..6 {
+                let start = app.start(slices, slots).queue(format!("slots-{slots}"));
+                runs.push(start.await.expect("it starts"));
+            }
+            for run in runs {
+                run.result().await.expect("it ends");
+            }
         }
-        for (n, run) in runs.iter().enumerate() {
-            assert_eq!(run.result().await.expect("it ends"), n as u64);
-        }
-        assert_eq!(SLICES[1].load(Ordering::SeqCst), 1);
+        let most = SLICES
+            .each_ref()
+            .map(|[_, most]| most.load(Ordering::SeqCst));
+        assert_eq!(most, [1, 2]);
         app.shutdown().await;
     });
 }

@@ -74,6 +74,79 @@ fn no_more_attempts_run_than_there_are_slots() {
     });
 }
 
+static STEPS: Mutex<(u32, u32)> = Mutex::new((0, 0));
+
+/// Ends when so many have been inside at a time: fewer would wait for ever.
+#[activity]
+async fn meet(State(busy): State<Busy>) -> Result<()> {
+    busy.enter();
+    while busy.most() < 3 {
+        tokio::task::yield_now().await;
+    }
+    busy.leave();
+    Ok(())
+}
+
+async fn meet_in_step() -> Result<()> {
+    let change = |by: i32| {
+        let mut steps = STEPS.lock().expect("nobody panics with it");
+        steps.0 = steps.0.saturating_add_signed(by);
+        steps.1 = steps.1.max(steps.0);
+        steps.1
+    };
+    change(1);
+    while change(0) < 2 {
+        tokio::task::yield_now().await;
+    }
+    change(-1);
+    Ok(())
+}
+
+#[workflow]
+async fn meetings(ctx: Ctx, width: u64) -> Result<()> {
+    let steps = (0..width).map(|_| ctx.step("meet", meet_in_step));
+    let steps = futures::future::try_join_all(steps);
+    let all = futures::future::try_join_all((0..width).map(|_| ctx.run(meet, ())));
+    let (all, steps) = futures::join!(all, steps);
+    all?;
+    steps?;
+    Ok(())
+}
+
+#[workflow]
+async fn hogs_and_steps(ctx: Ctx) -> Result<u64> {
+    let hogs: Vec<_> = (0..3).map(|_| ctx.run(hog, ())).collect();
+    let n = ctx.step("beside", || async { Ok(7) }).await?;
+    drop(hogs);
+    Ok(n)
+}
+
+#[test]
+fn slots_of_activities_and_of_steps_are_used_in_full_and_are_not_the_same() {
+    drive(async {
+        let busy = Busy::default();
+        let settings = Settings {
+            activity_slots: 3,
+            step_slots: 2,
+            ..Settings::default()
+        };
+        let env = TestEnv::new().state(busy.clone()).settings(settings);
+        let env = env.activity(meet).activity(hog);
+        let app = env
+            .workflow(meetings)
+            .workflow(hogs_and_steps)
+            .start()
+            .await;
+        let run = app.start(meetings, 30).await.expect("it starts");
+        run.result().await.expect("it ends");
+        assert_eq!(busy.most(), 3);
+        assert_eq!(STEPS.lock().expect("nobody panics with it").1, 2);
+        sound(&run, meetings).await;
+        let beside = app.run(hogs_and_steps, ()).await;
+        assert_eq!(beside.expect("a step takes no slot of activities"), 7);
+    });
+}
+
 #[workflow]
 async fn queued(ctx: Ctx, how: String) -> Result<String> {
     let first = ctx.run(hog, ());

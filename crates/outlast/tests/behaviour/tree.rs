@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -211,24 +211,25 @@ fn a_run_stays_on_one_thread_that_many_share_and_is_built_again_on_another() {
 
 static DROPPED: AtomicU32 = AtomicU32::new(0);
 
-/// What has to be put back, however the code ends.
-struct Lent;
+/// What has to be put back, however the code ends; it asks for something durable then.
+struct Lent(Ctx);
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        self.0.run(add, 1).detach();
         DROPPED.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 #[workflow]
 async fn borrows(ctx: Ctx) -> Result<u64> {
-    let _main = Lent;
+    let _main = Lent(ctx);
     let branch = ctx.spawn(async move {
-        let _branch = Lent;
+        let _branch = Lent(ctx);
         ctx.sleep(30.days()).await
     });
     ctx.on_signal(signal("visit"), async move |(): ()| {
-        let _handler = Lent;
+        let _handler = Lent(ctx);
         ctx.sleep(30.days()).await
     });
     let n = ctx.recv(STEP).await?;
@@ -239,10 +240,12 @@ async fn borrows(ctx: Ctx) -> Result<u64> {
 #[test]
 fn an_evicted_run_runs_its_destructors_in_silence_and_goes_on_when_it_is_wanted() {
     drive(async {
-        let env = TestEnv::new()
-            .workflow(borrows)
-            .workflow(adds)
-            .activity(add);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let ear = told.clone();
+        let env = TestEnv::new().report(move |line| {
+            ear.lock().expect("nobody panics").push(line.to_owned());
+        });
+        let env = env.workflow(borrows).workflow(adds).activity(add);
         let app = env.settings(cached(1)).start().await;
         let mut events = app.events(Severity::Debug);
         let run = app.start(borrows, ()).await.expect("it starts");
@@ -271,6 +274,8 @@ fn an_evicted_run_runs_its_destructors_in_silence_and_goes_on_when_it_is_wanted(
         }
         let after = run.history().await.expect("it has one").len();
         assert_eq!(after, before, "nothing was recorded of it");
+        let told = told.lock().expect("nobody panics").clone();
+        assert_eq!(told, Vec::<String>::new(), "and nothing told");
         run.send(STEP, 7).await.expect("it is durable");
         assert_eq!(run.result().await.expect("it ends"), 7);
         sound(&run, borrows).await;

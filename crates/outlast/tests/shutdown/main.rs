@@ -9,6 +9,7 @@ mod phases;
 mod rng;
 #[path = "../support/mod.rs"]
 mod support;
+mod times;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -250,6 +250,85 @@ mod step {
     }
 }
 
+mod family {
+    use super::*;
+
+    static GATE: Gate = Gate::new();
+
+    /// It stops when it should; its child does not.
+    #[activity]
+    async fn parent(ctx: ActivityCtx) -> Result<()> {
+        drop(ctx.spawn(async { GATE.pass() }));
+        Err(ctx.cancelled().await.into())
+    }
+
+    #[workflow]
+    async fn asks(ctx: Ctx) -> Result<u64> {
+        let call = ctx.run(parent, ());
+        ctx.recv(STOP).await?;
+        call.cancel();
+        assert!(call.await.is_err(), "it is cancelled");
+        Ok(ctx.run(add, 1).await?)
+    }
+
+    #[test]
+    fn an_attempt_whose_child_does_not_stop_loses_slot_and_say() {
+        drive(async {
+            let env = TestEnv::new().expect_stuck_code().settings(quick());
+            let env = env.real_time().activity(parent).activity(add);
+            let app = env.workflow(asks).start().await;
+            let events = app.events(Severity::Info);
+            let run = app.start(asks, ()).await.expect("it starts");
+            GATE.crowd(1).await;
+            run.send(STOP, ()).await.expect("it is durable");
+            assert_eq!(run.result().await.expect("it ends"), 2);
+            lives_and_ends(&app, events, &GATE, "parent").await;
+            sound(&run, asks).await;
+        });
+    }
+}
+
+mod served {
+    use super::*;
+
+    static GATE: Gate = Gate::new();
+
+    #[activity(start_to_close = "20ms")]
+    fn deaf() -> Result<()> {
+        GATE.pass();
+        Ok(())
+    }
+
+    #[workflow]
+    async fn asks(ctx: Ctx) -> Result<()> {
+        Ok(ctx.run(deaf, ()).retry(RetryPolicy::times(1)).await?)
+    }
+
+    #[test]
+    fn past_the_limit_a_program_that_only_serves_returns_and_names_what_is_left() {
+        drive(async {
+            let place = tempfile::tempdir().expect("a directory");
+            let builder = || Outlast::sqlite(place.path().join("runs.db")).workflow(asks);
+            let client = builder().start().await.expect("it opens");
+            for _ in 0..2 {
+                client.start(asks, ()).await.expect("it starts");
+            }
+            client.shutdown_now().await;
+            drop(client);
+            let settings = Settings {
+                zombie_limit: 1,
+                activity_slots: 2,
+                ..quick()
+            };
+            let worker = builder().activity(deaf).settings(settings);
+            let served = worker.report(|_| ()).run().await;
+            let text = served.expect_err("it did not end in order").to_string();
+            assert!(text.contains("deaf"), "{text}");
+            GATE.open();
+        });
+    }
+}
+
 mod limit {
     use super::*;
 
