@@ -236,3 +236,16 @@ pub struct ChildOptions {
     #[n(5)]
     pub priority: Option<Priority>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_go_from_one_to_five_and_are_three_unless_told() {
+        let keys = [0, 1, 2, 3, 4, 5, 6, 9, u8::MAX].map(|key| Priority::new(key).key());
+        assert_eq!(keys, [1, 1, 2, 3, 4, 5, 5, 5, 5]);
+        assert_eq!(Priority::default(), Priority::new(3));
+        assert!(Priority::FIRST < Priority::default() && Priority::default() < Priority::LAST);
+    }
+}

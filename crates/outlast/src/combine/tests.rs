@@ -198,6 +198,29 @@ fn losers_are_cancelled_in_order() {
     );
 }
 
+#[workflow]
+async fn later_losers(ctx: Ctx, kind: String) -> Result<usize> {
+    let calls = [1, 2, 3, 4].map(|n| ctx.run(square, n));
+    let got = match kind.as_str() {
+        "first n" => first_n(2, calls).await.len(),
+        "first ok" => first_ok(calls).await.is_ok().into(),
+        other => Err(format!("unknown: {other}"))?,
+    };
+    ctx.sleep(1.days()).await?;
+    Ok(got)
+}
+
+#[test]
+fn those_behind_the_first_n_and_the_first_ok_are_cancelled_in_order() {
+    let losers = ["timer 86400s", "cancel activity 2", "cancel activity 4"];
+    let mut play = Play::start(later_losers, "first n");
+    assert!(play.activity(3, 9).asked().is_empty(), "one more is wanted");
+    assert_eq!(play.activity_fails(1, no("broken")).asked(), losers);
+    let mut play = Play::start(later_losers, "first ok");
+    assert!(play.activity_fails(1, no("broken")).asked().is_empty());
+    assert_eq!(play.activity(3, 9).asked(), losers);
+}
+
 const MANY: u64 = 10_000;
 
 /// The combinators of `futures`, unchanged, over thousands of calls.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use outlast::model::EventKind;
 use outlast::prelude::*;
 use outlast::{ActivityDef, WorkflowDef};
 use serde::{Deserialize, Serialize};
@@ -278,6 +279,36 @@ fn a_fan_out_of_five_hundred_gathers_all_results() {
         let run = app.start(fan, 500).await.expect("it starts");
         assert_eq!(run.result().await.expect("it ends"), 499 * 500);
         sound(&run, fan).await;
+    });
+}
+
+/// As many calls as the calls before gave.
+#[workflow]
+async fn widths(ctx: Ctx, mut width: u64) -> Result<Vec<u64>> {
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        let outcomes = futures::future::join_all((0..width).map(|n| ctx.run(double, n))).await;
+        let results: Vec<u64> = outcomes.into_iter().collect::<Result<_, _>>()?;
+        width = results.into_iter().sum();
+        all.push(width);
+    }
+    Ok(all)
+}
+
+#[test]
+fn how_many_calls_there_are_may_be_the_result_of_calls() {
+    drive(async {
+        let env = TestEnv::new().activity(double).workflow(widths);
+        let app = env.start().await;
+        for (width, sums) in [(0, [0, 0, 0]), (1, [0, 0, 0]), (3, [6, 30, 870])] {
+            let run = app.start(widths, width).await.expect("it starts");
+            assert_eq!(run.result().await.expect("it ends"), sums);
+            let history = sound(&run, widths).await;
+            let asked = history
+                .iter()
+                .filter(|event| matches!(event.kind, EventKind::ActivityScheduled(_)));
+            assert_eq!(asked.count() as u64, width + sums[0] + sums[1]);
+        }
     });
 }
 

@@ -1,5 +1,7 @@
 //! Instances leave memory at any time, and nobody can tell.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use outlast::Settings;
 use outlast::prelude::*;
 
@@ -71,5 +73,36 @@ fn a_cache_of_none_or_one_gives_the_same_results() {
             ..Settings::default()
         };
         assert_eq!(result(small, 5).await, expected);
+    });
+}
+
+/// How often the code of a run began, with a cache and without.
+static BEGUN: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+
+const CALLS: u32 = 20;
+
+#[workflow]
+async fn counted(ctx: Ctx, place: usize) -> Result<u64> {
+    BEGUN[place].fetch_add(1, Ordering::SeqCst);
+    let mut n = 0;
+    for _ in 0..CALLS {
+        n = ctx.run(add, n).await?;
+    }
+    Ok(n)
+}
+
+#[test]
+fn code_begins_once_while_it_is_in_memory_and_again_whenever_it_is_not() {
+    drive(async {
+        for (place, runs) in [1_000, 0].into_iter().enumerate() {
+            let env = TestEnv::new().activity(add).workflow(counted);
+            let app = env.settings(cached(runs)).start().await;
+            let run = app.start(counted, place).await.expect("it starts");
+            assert_eq!(run.result().await.expect("it ends"), u64::from(CALLS));
+            let begun = BEGUN[place].load(Ordering::SeqCst);
+            let expected = if runs == 0 { CALLS + 1 } else { 1 };
+            assert_eq!(begun, expected, "with {runs} in the cache");
+            sound(&run, counted).await;
+        }
     });
 }

@@ -1,6 +1,7 @@
 //! Starting and stopping an application.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use outlast::prelude::*;
 use outlast::{Outlast, Refusal};
@@ -119,5 +120,85 @@ fn a_run_that_is_not_awaited_to_its_end_is_there() {
         drop(app);
         let app = env().start().await;
         assert_eq!(code(app.get(waits, "b").describe().await), "OL-1005");
+    });
+}
+
+/// What is in memory of runs of [`Alive::run`].
+static ALIVE: AtomicU32 = AtomicU32::new(0);
+
+/// Something that code holds.
+struct Held;
+
+impl Held {
+    fn new() -> Self {
+        ALIVE.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Its state holds something too.
+struct Alive(Held);
+
+impl Default for Alive {
+    fn default() -> Self {
+        Self(Held::new())
+    }
+}
+
+#[workflow]
+impl Alive {
+    async fn run(ctx: Ctx<Self>) -> Result<u64> {
+        let _held = Held::new();
+        ctx.spawn(async move {
+            let _held = Held::new();
+            ctx.wait_until(|_| false).await
+        })
+        .detach();
+        let call = ctx.run(hang, ());
+        let n = ctx.recv(GO).await?;
+        drop(call);
+        Ok(n)
+    }
+
+    #[signal]
+    async fn linger(ctx: Ctx<Self>) -> Result<()> {
+        let _held = Held::new();
+        ctx.sleep(1.days()).await?;
+        Ok(())
+    }
+}
+
+#[test]
+fn of_a_run_that_has_ended_nothing_stays_in_an_application_that_goes_on() {
+    drive(async {
+        let env = TestEnv::new().activity(hang).workflow(Alive::run);
+        let app = env.real_time().report(|_| ()).start().await;
+        let run = app.start(Alive::run, ()).await.expect("it starts");
+        run.linger().await.expect("it is durable");
+        while ALIVE.load(Ordering::SeqCst) < 4 {
+            tokio::task::yield_now().await;
+        }
+        let state = || app.worker_state().expect("it has a worker");
+        while state().attempts == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(state().cached(), 1);
+        run.send(GO, 5).await.expect("it is durable");
+        assert_eq!(run.result().await.expect("it ends"), 5);
+        // Answers go out first; then the instance and its attempts end.
+        let used = || state().slots.iter().map(|slots| slots.used).sum::<usize>();
+        while (ALIVE.load(Ordering::SeqCst), state().cached()) != (0, 0) {
+            tokio::task::yield_now().await;
+        }
+        while (state().attempts, used()) != (0, 0) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(run.describe().await.expect("it is known").waiting, []);
     });
 }

@@ -3,6 +3,7 @@
 
 mod answers;
 mod attempts;
+mod behind;
 mod calls;
 mod cancel;
 mod chains;

@@ -1,11 +1,16 @@
 //! Updates and queries, from the client to the store and back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
 use outlast::model::EventKind;
 use outlast::prelude::*;
+use outlast::{Ask, Permit, SlotKind, SlotSupplier};
 use outlast_service::memory::MemoryStore;
 use serde::{Deserialize, Serialize};
 
-use super::support::{drive, on, sound};
+use super::support::{cached, drive, on, sound};
 
 #[derive(Debug, thiserror::Error, Serialize, Deserialize, Failure)]
 #[error("{0} is not in the cart")]
@@ -225,5 +230,123 @@ fn a_query_of_a_run_that_is_not_in_memory_is_answered_by_replay() {
         );
         let missing = app.get(Cart::run, "x").count().await;
         assert!(missing.is_err());
+    });
+}
+
+/// Two numbers that are the same whenever no code can run.
+#[derive(Default, Serialize)]
+struct Pair {
+    ahead: u64,
+    behind: u64,
+    followed: u64,
+}
+
+const BUMPS: u64 = 20;
+
+#[workflow]
+impl Pair {
+    async fn run(ctx: Ctx<Self>) -> Result<u64> {
+        let follower = ctx.spawn(async move {
+            while ctx.read(|pair| pair.followed) < BUMPS {
+                ctx.wait_until(|pair| pair.followed < pair.behind).await?;
+                ctx.with(|pair| pair.followed += 1);
+            }
+            Ok::<(), Error>(())
+        });
+        follower.await?;
+        Ok(ctx.read(|pair| pair.followed))
+    }
+
+    #[signal]
+    async fn bump(ctx: Ctx<Self>) -> Result<()> {
+        ctx.with(|pair| pair.ahead += 1);
+        for _ in 0..3 {
+            ctx.yield_now().await;
+        }
+        ctx.with(|pair| pair.behind += 1);
+        Ok(())
+    }
+
+    #[query]
+    fn all(&self) -> (u64, u64, u64) {
+        (self.ahead, self.behind, self.followed)
+    }
+}
+
+#[test]
+fn a_query_sees_whole_slices_and_all_signals_that_were_acknowledged() {
+    drive(async {
+        for runs in [1_000, 0] {
+            let env = TestEnv::new().workflow(Pair::run);
+            let app = env.settings(cached(runs)).start().await;
+            let pair = app.start(Pair::run, ()).await.expect("it starts");
+            for sent in 1..=BUMPS {
+                // Nobody says which of the two comes first.
+                let (all, bumped) =
+                    futures::join!(pair.all().into_future(), pair.bump().into_future());
+                bumped.expect("it is durable");
+                let (ahead, behind, followed) = all.expect("it is known");
+                assert!(ahead == behind && behind == followed, "{runs} cached");
+                assert!(sent - 1 <= ahead && ahead <= sent, "{runs} cached");
+                let (ahead, behind, followed) = pair.all().await.expect("it is known");
+                assert_eq!([ahead, behind, followed], [sent; 3], "{runs} cached");
+            }
+            assert_eq!(pair.result().await.expect("it ends"), BUMPS);
+            sound(&pair, Pair::run).await;
+        }
+    });
+}
+
+/// Slots of slices: none, while it is shut.
+#[derive(Clone, Default)]
+struct Slots {
+    is_shut: Arc<AtomicBool>,
+    refused: Arc<AtomicU32>,
+}
+
+impl Slots {
+    async fn until_asked_again(&self) {
+        let before = self.refused.load(Ordering::SeqCst);
+        while self.refused.load(Ordering::SeqCst) < before + 3 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl SlotSupplier for Slots {
+    fn take(&self, _: &Ask<'_>) -> Permit {
+        if !self.is_shut.load(Ordering::SeqCst) {
+            return Permit::Taken;
+        }
+        self.refused.fetch_add(1, Ordering::SeqCst);
+        Permit::Later(Duration::from_millis(1))
+    }
+
+    fn give(&self, _: &Ask<'_>) {}
+}
+
+#[test]
+fn a_query_waits_for_the_code_that_has_not_yet_seen_an_acknowledged_signal() {
+    drive(async {
+        for runs in [1_000, 0] {
+            let slots = Slots::default();
+            let env = TestEnv::new().workflow(Pair::run).settings(cached(runs));
+            let supplier = slots.clone();
+            let env = env.queue("default", |q| q.slot_supplier(SlotKind::Workflow, supplier));
+            let app = env.real_time().start().await;
+            let pair = app.start(Pair::run, ()).await.expect("it starts");
+            assert_eq!(pair.all().await.expect("it is known"), (0, 0, 0));
+            for sent in 1..=3 {
+                slots.is_shut.store(true, Ordering::SeqCst);
+                pair.bump().await.expect("it is durable, and not handled");
+                let mut asked = std::pin::pin!(pair.all().into_future());
+                assert!(futures::poll!(&mut asked).is_pending());
+                slots.until_asked_again().await;
+                assert!(futures::poll!(&mut asked).is_pending());
+                slots.is_shut.store(false, Ordering::SeqCst);
+                assert_eq!(asked.await.expect("it is known"), (sent, sent, sent));
+            }
+            sound(&pair, Pair::run).await;
+        }
     });
 }

@@ -2,6 +2,7 @@
 
 use outlast::CancelMode;
 use outlast::prelude::*;
+use outlast::testing::replay;
 
 use super::support::{drive, failure, sound};
 
@@ -180,5 +181,54 @@ fn a_run_over_its_time_ends() {
         assert!(error.is_timeout(), "{error}");
         assert!(failure(run.result().await).contains("run timeout"));
         sound(&run, out_of_time).await;
+    });
+}
+
+#[activity]
+async fn left() -> Result<()> {
+    Ok(())
+}
+
+#[activity]
+async fn right() -> Result<()> {
+    Ok(())
+}
+
+/// So many races that chance does not decide all of them in the same way twice.
+#[workflow]
+async fn by_chance(ctx: Ctx) -> Result<()> {
+    for _ in 0..40 {
+        let is_left = tokio::select! {
+            woken = ctx.sleep(1.hours()) => woken.is_ok(),
+            woken = ctx.sleep(1.hours()) => woken.is_err(),
+        };
+        if is_left {
+            ctx.run(left, ()).await?;
+        } else {
+            ctx.run(right, ()).await?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_select_of_tokio_is_found_by_a_replay_and_named() {
+    drive(async {
+        let env = TestEnv::new().activity(left).activity(right);
+        let app = env.workflow(by_chance).start().await;
+        let run = app.start(by_chance, ()).await.expect("it starts");
+        run.result().await.expect("live, nobody can tell");
+        let history = run.history().await.expect("it is there");
+        let found = replay(by_chance, &history).expect_err("it takes others");
+        let text = found.to_string();
+        for part in [
+            "`left`",
+            "`right`",
+            "ended in the same task, and a `select!` of tokio",
+            "`outlast::select!` takes the first declared",
+            "race.rs:",
+        ] {
+            assert!(text.contains(part), "`{part}` is not in: {text}");
+        }
     });
 }

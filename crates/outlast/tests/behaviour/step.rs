@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use outlast::Settings;
 use outlast::prelude::*;
+use tokio::sync::Semaphore;
 
 use super::support::{drive, failure, sound};
 
@@ -126,5 +128,59 @@ fn a_step_can_be_given_up() {
         clock.advance(&app, 1.hours());
         assert!(run.result().await.expect("it ends"));
         sound(&run, gives_up).await;
+    });
+}
+
+/// Opened when the step that holds the only slot may end.
+static GATE: Semaphore = Semaphore::const_new(0);
+/// Whether that step has begun, and how often the one behind it did.
+static BODIES: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+
+#[activity]
+async fn open_the_gate() -> Result<()> {
+    GATE.add_permits(1);
+    Ok(())
+}
+
+#[workflow]
+async fn queued(ctx: Ctx) -> Result<(bool, u32)> {
+    let first = ctx.step("first", || async {
+        BODIES[0].fetch_add(1, Ordering::SeqCst);
+        GATE.acquire().await?.forget();
+        Ok(1)
+    });
+    let second = ctx.step("second", || async {
+        Ok(BODIES[1].fetch_add(1, Ordering::SeqCst))
+    });
+    ctx.sleep(1.mins()).await?;
+    second.cancel();
+    let outcome = second.await;
+    ctx.run(open_the_gate, ()).await?;
+    Ok((
+        outcome.is_err_and(|error| error.is_cancelled()),
+        first.await?,
+    ))
+}
+
+#[test]
+fn a_step_that_is_cancelled_while_it_waits_for_a_slot_never_begins() {
+    drive(async {
+        let env = TestEnv::new().activity(open_the_gate).workflow(queued);
+        let env = env.settings(Settings {
+            step_slots: 1,
+            ..Settings::default()
+        });
+        let clock = env.clock();
+        let app = env.start().await;
+        let run = app.start(queued, ()).await.expect("it starts");
+        while BODIES[0].load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        clock.advance(&app, 1.mins());
+        assert_eq!(run.result().await.expect("it ends"), (true, 1));
+        sound(&run, queued).await;
+        app.shutdown().await;
+        let bodies = [&BODIES[0], &BODIES[1]].map(|body| body.load(Ordering::SeqCst));
+        assert_eq!(bodies, [1, 0]);
     });
 }
