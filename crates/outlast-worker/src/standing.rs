@@ -52,6 +52,9 @@ pub struct Standing {
     pub is_without_runtime: bool,
     /// Workers that have started and not stopped: on a cluster each queue has one.
     workers: usize,
+    /// Threads that came back before it was heard that they were given up: the one is told by the
+    /// thread, the other by the watchdog.
+    early: BTreeSet<(RunId, String)>,
     zombies: BTreeMap<AttemptKey, AttemptIn>,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -92,11 +95,8 @@ impl Standing {
                 self.store.replace(error.clone()).as_ref() != Some(error)
             }
             WorkerEvent::StoreBack { .. } => self.store.take().is_some(),
-            WorkerEvent::StuckGivenUp(stuck) => {
-                self.stuck.insert(stuck.run.run_id, stuck.clone());
-                true
-            }
-            WorkerEvent::ThreadReturned(stuck) => self.stuck.remove(&stuck.run.run_id).is_some(),
+            WorkerEvent::StuckGivenUp(stuck) => self.give_up(stuck),
+            WorkerEvent::ThreadReturned(stuck) => self.take_back(stuck),
             WorkerEvent::TypeBlocked {
                 workflow_type,
                 threads,
@@ -139,6 +139,23 @@ impl Standing {
             | WorkerEvent::LogHeld { .. }
             | WorkerEvent::Missed { .. } => false,
         }
+    }
+
+    fn give_up(&mut self, stuck: &Stuck) -> bool {
+        if self.early.remove(&(stuck.run.run_id, stuck.thread.clone())) {
+            return false;
+        }
+        self.stuck.insert(stuck.run.run_id, stuck.clone());
+        true
+    }
+
+    fn take_back(&mut self, stuck: &Stuck) -> bool {
+        let run_id = stuck.run.run_id;
+        if self.stuck.get(&run_id).map(|known| &known.thread) == Some(&stuck.thread) {
+            return self.stuck.remove(&run_id).is_some();
+        }
+        self.early.insert((run_id, stuck.thread.clone()));
+        false
     }
 
     fn enter(&mut self, phase: Life) -> bool {
@@ -218,6 +235,21 @@ mod tests {
         assert_eq!(standing.store, None);
         assert!(standing.queues.is_empty());
         assert_eq!(standing.zombies().len(), 0);
+    }
+
+    #[test]
+    fn a_thread_that_is_back_before_it_is_heard_that_it_was_given_up_is_not_stuck() {
+        let mut standing = Standing::default();
+        let events = all();
+        let is_back = |event: &&WorkerEvent| matches!(event, WorkerEvent::ThreadReturned(_));
+        let Some(WorkerEvent::ThreadReturned(stuck)) = events.iter().find(is_back) else {
+            panic!("there is one of each");
+        };
+        standing.hear(&WorkerEvent::ThreadReturned(stuck.clone()));
+        standing.hear(&WorkerEvent::StuckGivenUp(stuck.clone()));
+        assert!(standing.stuck.is_empty());
+        standing.hear(&WorkerEvent::StuckGivenUp(stuck.clone()));
+        assert_eq!(standing.stuck.len(), 1, "once more, and not back yet");
     }
 
     #[test]

@@ -228,8 +228,13 @@ impl Worker {
     }
 
     fn slices(&self, port: &Arc<dyn WorkerPort>) -> Slices {
-        let (port, threads) = (port.clone(), port.shards());
-        let foreign: ForeignWake = Arc::new(move |run_id| port.foreign_wake(run_id));
+        // Weak: a waker or a call that user code keeps, or forgets, must not keep the backend with it.
+        let (port, threads) = (Arc::downgrade(port), port.shards());
+        let foreign: ForeignWake = Arc::new(move |run_id| {
+            if let Some(port) = port.upgrade() {
+                port.foreign_wake(run_id);
+            }
+        });
         let (queues, bus) = (self.queues.clone(), self.bus.clone());
         Slices::with_steps(queues, threads, foreign, bus, self.steps.clone())
     }
