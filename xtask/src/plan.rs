@@ -69,6 +69,7 @@ pub(crate) const LONGEST: &[&str] = &[
     "outlast/ui",
     "outlast/crash",
     "outlast/power",
+    "outlast/hostile",
     "outlast-server/it",
     "outlast-worker/it",
     "outlast/shutdown",
@@ -197,6 +198,7 @@ pub(crate) const USUAL: &[Knob<'static>] = &[
     Knob("OUTLAST_CLUSTER_KILLS", "20"),
     Knob("OUTLAST_POWER_IMAGES", "20000"),
     Knob("OUTLAST_FAULTS", "100"),
+    Knob("OUTLAST_HOSTILE", "1000"),
 ];
 
 /// How long they run when time does not matter.
@@ -212,6 +214,7 @@ pub(crate) const FULL: &[Knob<'static>] = &[
     Knob("OUTLAST_CLUSTER_KILLS", "200"),
     Knob("OUTLAST_POWER_IMAGES", "200000"),
     Knob("OUTLAST_FAULTS", "2000"),
+    Knob("OUTLAST_HOSTILE", "20000"),
     Knob("OUTLAST_INSTRUCTIONS", "1"),
 ];
 
