@@ -11,6 +11,8 @@ pub const HEADERS_BYTES: usize = 64 << 10;
 pub const COMMIT_BYTES: usize = 64 << 20;
 /// Operations of a run that wait for their outcome.
 pub const PENDING_OPERATIONS: usize = 20_000;
+/// Branches of a run that live at a time. Code that spawns without end must not take all memory.
+pub const BRANCHES: usize = 50_000;
 /// Commands of one workflow task.
 pub const COMMANDS_PER_TASK: usize = 20_000;
 /// From here on a run is advised to continue as new.

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use futures_core::FusedFuture;
+use outlast_model::limits;
 
 use crate::ending::BranchEnd;
 use crate::scope::Node;
@@ -72,6 +73,11 @@ impl Branch {
     ) -> Self {
         let place = Location::caller();
         shared.assert_writable("a spawn");
+        assert!(
+            shared.spawned.borrow().len() < limits::BRANCHES,
+            "the code spawns without end: a run has at most {} branches at a time",
+            limits::BRANCHES
+        );
         let node = shared.branch_scope(around);
         if shared.commands.get() == Commands::On {
             let (id, waker) = shared.new_task();

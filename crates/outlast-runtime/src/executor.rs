@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use outlast_model::Failure;
 use outlast_model::event::Site;
+use outlast_model::{Failure, limits};
 
 use crate::failure::{TaskFailure, Whence};
 use crate::mailbox::Delivery;
@@ -219,6 +219,11 @@ impl Executor {
         }
         let polled = polled.map_err(|payload| TaskFailure::panic(payload, &task.whence()))?;
         self.adopt(shared);
+        if self.tasks.len() > limits::BRANCHES
+            && let Some(task) = self.tasks.get(&id)
+        {
+            return Err(TaskFailure::too_many_branches(&task.whence()));
+        }
         match polled {
             Poll::Pending => Ok(None),
             Poll::Ready(ended) => {

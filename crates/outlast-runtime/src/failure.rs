@@ -9,7 +9,7 @@ use std::fmt;
 
 use outlast_model::event::{Site, TaskFailedCause};
 use outlast_model::failure::type_name;
-use outlast_model::{Edition, Failure};
+use outlast_model::{Edition, Failure, limits};
 
 use crate::cell::Key;
 use crate::panic;
@@ -66,6 +66,16 @@ impl TaskFailure {
             cause: TaskFailedCause::Stuck,
             failure: Failure::application(type_name::STUCK, text),
         }
+    }
+
+    /// There are more branches than a run may have.
+    pub(crate) fn too_many_branches(whence: &Whence<'_>) -> Self {
+        let text = format!(
+            "{whence} spawns without end: a run has at most {} branches at a time. Wait for some \
+             before you spawn more",
+            limits::BRANCHES
+        );
+        Self::unhandled(Failure::application(MISUSE, text))
     }
 
     /// The input does not decode.

@@ -52,6 +52,11 @@ fn of_what_a_run_waits_for_without_an_event_8_are_kept() {
 }
 
 #[test]
+fn a_run_has_at_most_50_000_branches_at_a_time() {
+    assert_eq!(limits::BRANCHES, 50_000);
+}
+
+#[test]
 fn a_workflow_type_is_blocked_when_8_threads_are_lost_in_its_code() {
     assert_eq!(limits::STRANDED_THREADS, 8);
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::Poll;
@@ -12,7 +12,7 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use outlast_model::event::{Site, TaskFailedCause};
 use outlast_model::{ActivityOptions, Command, Payload, Resolution, RetryPolicy, Seq, Timestamp};
-use outlast_runtime::{SignalHandler, SliceWatch};
+use outlast_runtime::{Context, SignalHandler, SliceWatch};
 
 use crate::backend::{Backend, short};
 use crate::flow::{Flow, act, done, sleep, step, word};
@@ -182,6 +182,32 @@ fn a_slice_that_nobody_waits_for_ends_before_the_next_poll() {
     let cause = backend.failed.as_ref().map(|failed| failed.cause);
     assert_eq!(cause, Some(TaskFailedCause::Stuck));
     assert_eq!(backend.log(), ["again"; 7]);
+}
+
+/// Code that spawns without end, in one poll or poll after poll, fails its task.
+#[test]
+fn a_run_that_spawns_without_end_is_stopped_at_its_limit() {
+    let waits = |ctx: Context| drop(ctx.spawn(pending::<()>()));
+    let in_one_poll = Flow::new(move |ctx, _| async move {
+        loop {
+            waits(ctx);
+        }
+    });
+    let poll_after_poll = Flow::new(move |ctx, _| async move {
+        poll_fn(|cx| {
+            (0..1_000).for_each(|_| waits(ctx));
+            cx.waker().wake_by_ref();
+            Poll::<()>::Pending
+        })
+        .await;
+        done()
+    });
+    for flow in [in_one_poll, poll_after_poll] {
+        let mut backend = Backend::new(flow);
+        backend.turn();
+        let failed = backend.failed.expect("it fails").to_string();
+        assert!(failed.contains("at most 50000 branches"), "{failed}");
+    }
 }
 
 #[test]

@@ -233,6 +233,34 @@ fn a_slice_without_end_is_found_again_after_a_restart() {
     });
 }
 
+#[workflow]
+async fn spawns_in_one_poll(ctx: Ctx) -> Result<()> {
+    ctx.run(add, 1).await?;
+    loop {
+        drop(ctx.spawn(std::future::pending::<()>()));
+    }
+}
+
+#[test]
+fn code_that_spawns_without_end_in_one_poll_is_stopped_and_takes_no_memory() {
+    drive(async {
+        // Only its own limit can end it.
+        let env = TestEnv::new().expect_stuck_code().report(|_| ());
+        let env = env
+            .activity(add)
+            .workflow(spawns_in_one_poll)
+            .workflow(quick);
+        let app = env.settings(patient()).start().await;
+        let run = app.start(spawns_in_one_poll, ()).await.expect("it starts");
+        let found = until(&run, |d| d.trouble.is_some()).await;
+        let text = found.trouble.expect("it is in trouble").failure.to_string();
+        assert!(text.contains("at most 50000 branches"), "{text}");
+        assert_eq!(app.run(quick, ()).await.expect("it ends"), 3);
+        run.terminate("enough").await.expect("it is durable");
+        app.shutdown().await;
+    });
+}
+
 static NEVER: crate::gate::Gate = crate::gate::Gate::new();
 
 #[workflow]
