@@ -36,6 +36,11 @@ fn what_is_stuck_is_found_and_isolated_while_the_rest_goes_on() {
     assert!(at("OL-5202") < at("run blocked waits, isolated"));
     assert!(told.contains("culprit.rs:"), "{told}");
     at("run blocked has tried again and completed");
+    for id in ["yields", "wakes", "spawns", "clings"] {
+        at(&format!("workflow {id} ("));
+    }
+    at("the destructors of main");
+    at("and so have those that never came to rest");
 }
 
 #[test]
