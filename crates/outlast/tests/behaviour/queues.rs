@@ -306,7 +306,9 @@ fn file_environment_and_command_line_reach_the_queues_of_an_application() {
             (config.expect("it reads"), [(5, 200), (2, 3)]),
         ];
         for (config, expected) in builders {
-            let builder = builder().config(config).activity(add);
+            let place = tempfile::tempdir().expect("a directory");
+            let builder = Outlast::sqlite(place.path().join("runs.db"));
+            let builder = builder.config(config).activity(add);
             let builder = builder.queue("gpu", |q| q.activity(render));
             let app = builder.start().await.expect("it opens");
             let state = app.worker_state().expect("there is a worker");
