@@ -72,6 +72,29 @@ fn the_close_waits_for_a_handler_that_is_to_finish() {
 }
 
 #[test]
+fn a_branch_of_main_that_fails_cancels_main_and_not_the_handler_beside_it() {
+    let flow = Flow::new(|ctx, log| {
+        ctx.on_signal_until("go".into(), twice(&log), HandlerEnd::Finish);
+        async move {
+            drop(ctx.spawn(async move {
+                sleep(ctx, 1).await;
+                Err::<(), Failure>(Failure::application("test", "broken"))
+            }));
+            log.note(format!("main {}", word(&sleep(ctx, 100).await)));
+            done()
+        }
+    });
+    let mut backend = Backend::started(flow);
+    backend.signal("go", "").turn();
+    let commands = short(&backend.fire(2).turn());
+    assert_eq!(commands, ["cancel timer 1"], "main's own, and no activity");
+    assert_eq!(short(&backend.complete(1, "1").turn()), ["activity 2 two"]);
+    assert_eq!(short(&backend.complete(2, "2").turn()), ["fail broken"]);
+    assert_eq!(backend.log(), ["main cancelled", "ok:1", "ok:2"]);
+    backend.replayed().expect("replays the same");
+}
+
+#[test]
 fn messages_that_come_while_the_close_waits_are_handled() {
     let mut backend = Backend::started(flow(HandlerEnd::Finish));
     backend.signal("go", "").turn();

@@ -76,6 +76,13 @@ fn no_more_attempts_run_than_there_are_slots() {
 
 static STEPS: Mutex<(u32, u32)> = Mutex::new((0, 0));
 
+/// One too many would come in meanwhile.
+async fn linger() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Ends when so many have been inside at a time: fewer would wait for ever.
 #[activity]
 async fn meet(State(busy): State<Busy>) -> Result<()> {
@@ -83,6 +90,7 @@ async fn meet(State(busy): State<Busy>) -> Result<()> {
     while busy.most() < 3 {
         tokio::task::yield_now().await;
     }
+    linger().await;
     busy.leave();
     Ok(())
 }
@@ -98,6 +106,7 @@ async fn meet_in_step() -> Result<()> {
     while change(0) < 2 {
         tokio::task::yield_now().await;
     }
+    linger().await;
     change(-1);
     Ok(())
 }

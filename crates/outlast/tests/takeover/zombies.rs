@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast::prelude::*;
-use outlast::{App, Events, Settings, Severity, WorkerEvent};
+use outlast::{App, CancelMode, Events, Settings, Severity, WorkerEvent};
 
 use crate::gate::Gate;
 use crate::support::{drive, sound};
@@ -246,6 +246,66 @@ mod step {
             assert_eq!(run.result().await.expect("it ends"), 2);
             lives_and_ends(&app, events, &GATE, "deaf").await;
             sound(&run, asks).await;
+        });
+    }
+}
+
+mod dropped {
+    use super::*;
+    use std::sync::Mutex;
+
+    static LOG: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    static INSIDE: Gate = Gate::new();
+
+    fn note(what: &'static str) {
+        LOG.lock().expect("nobody panics").push(what);
+    }
+
+    struct Guard;
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            note("dropped");
+        }
+    }
+
+    /// It is told to stop and goes on, but yields.
+    #[activity]
+    async fn idles(ctx: ActivityCtx) -> Result<()> {
+        let _guard = Guard;
+        INSIDE.open();
+        ctx.cancelled().await;
+        note("told");
+        std::future::pending().await
+    }
+
+    #[workflow]
+    async fn asks(ctx: Ctx) -> Result<()> {
+        let call = ctx.run(idles, ()).cancel_mode(CancelMode::Wait);
+        ctx.recv(STOP).await?;
+        call.cancel();
+        let error = call.await.expect_err("it is cancelled");
+        assert!(error.is_cancelled(), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn an_attempt_that_yields_is_dropped_and_never_a_zombie() {
+        drive(async {
+            // Not told that code is stuck here: a zombie would fail the test.
+            let env = TestEnv::new().settings(quick()).real_time();
+            let app = env.activity(idles).workflow(asks).start().await;
+            let run = app.start(asks, ()).await.expect("it starts");
+            tokio::task::spawn_blocking(|| INSIDE.pass())
+                .await
+                .expect("no panic");
+            run.send(STOP, ()).await.expect("it is durable");
+            run.result().await.expect("it ends");
+            let log = LOG.lock().expect("nobody panics").clone();
+            assert_eq!(log, ["told", "dropped"], "before its outcome counts");
+            let state = app.worker_state().expect("there is a worker");
+            assert_eq!((state.attempts, state.standing.zombies().len()), (0, 0));
+            app.shutdown().await;
         });
     }
 }
