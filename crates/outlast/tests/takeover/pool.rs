@@ -32,8 +32,21 @@ impl Door {
         Self { gate, begun }
     }
 
+    /// Opens it at the end of a test, also of one that fails: its thread would be waited for.
+    fn opens(&self) -> Opens {
+        Opens(self.gate.clone())
+    }
+
     fn begun(&self) -> u32 {
         self.begun.load(Ordering::SeqCst)
+    }
+}
+
+struct Opens(Arc<Gate>);
+
+impl Drop for Opens {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
 
@@ -102,6 +115,7 @@ fn patient() -> Settings {
 fn what_is_cancelled_before_it_has_a_thread_never_runs_and_is_no_zombie() {
     drive(async {
         let door = Door::new();
+        let _opens = door.opens();
         let env = TestEnv::new().real_time().settings(patient());
         let env = env.state(door.clone()).activity(passes).workflow(asks);
         let app = env.start().await;
@@ -129,6 +143,7 @@ fn what_is_cancelled_before_it_has_a_thread_never_runs_and_is_no_zombie() {
 fn the_store_is_read_and_opened_while_blocking_attempts_have_every_thread() {
     drive(async {
         let door = Door::new();
+        let _opens = door.opens();
         let env = TestEnv::new().real_time().settings(patient());
         let env = env.state(door.clone()).activity(passes).workflow(many);
         let app = env.start().await;
@@ -155,6 +170,7 @@ fn the_store_is_read_and_opened_while_blocking_attempts_have_every_thread() {
 fn what_waits_for_a_thread_when_the_application_stops_is_handed_back() {
     drive(async {
         let door = Door::new();
+        let _opens = door.opens();
         let directory = tempfile::tempdir().expect("a directory");
         // No environment for tests: there nobody may finish.
         let open = async || {
