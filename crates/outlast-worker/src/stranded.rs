@@ -34,14 +34,21 @@ pub(crate) struct Seen {
     pub(crate) run: RunIn,
     pub(crate) work: Work,
     pub(crate) since: Instant,
-    pub(crate) is_lost: bool,
+    /// What the thread is lost in, for people; none while it is not lost.
+    pub(crate) lost: Option<String>,
+}
+
+impl Seen {
+    fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
 }
 
 /// Why code gets no thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Code of this very run has not come back.
-    Run,
+    /// Code of this very run has not come back: which, for people.
+    Run(String),
     /// So many threads of its type have not.
     Type(usize),
 }
@@ -64,14 +71,14 @@ pub(crate) fn refusal(wants: &Wants<'_>, others: &[Seen]) -> Option<Why> {
         Work::Questions(_) => wants.is_question,
         Work::Slice(_) => false,
     };
-    let mut lost = others.iter().filter(|other| other.is_lost);
-    if lost.any(|other| other.run.run_id == wants.run.run_id && costs(other)) {
-        return Some(Why::Run);
+    let mine = |other: &&Seen| other.run.run_id == wants.run.run_id && costs(other);
+    if let Some(lost) = others.iter().filter(mine).find_map(|o| o.lost.clone()) {
+        return Some(Why::Run(lost));
     }
     let kind = &wants.run.workflow_type;
     let alike = || others.iter().filter(|o| o.run.workflow_type == *kind);
-    let lost = alike().filter(|other| other.is_lost).count();
-    let is_before = |other: &&Seen| !other.is_lost && other.since <= wants.since;
+    let lost = alike().filter(|other| other.is_lost()).count();
+    let is_before = |other: &&Seen| !other.is_lost() && other.since <= wants.since;
     let before = match lost {
         MANY.. => alike().filter(is_before).count(),
         _ => 0,
@@ -99,10 +106,11 @@ impl Refused {
             self.runs.insert(wants.run.run_id, wants.run.clone());
         }
         let (text, event) = match why {
-            Why::Run => (
-                "what an earlier instance of this run left behind has not come back; it is tried \
-                 again when that has"
-                    .to_owned(),
+            Why::Run(lost) => (
+                format!(
+                    "{lost}; an earlier instance of the run left it behind, and the run is tried \
+                     again when it has come back"
+                ),
                 None,
             ),
             Why::Type(threads) => {
@@ -142,7 +150,7 @@ impl Refused {
         let free = free.map(|(run_id, _)| run_id).collect();
         let lost = |kind: &WorkflowType| {
             let mine = all.iter().filter(|seen| seen.run.workflow_type == *kind);
-            mine.filter(|seen| seen.is_lost).count()
+            mine.filter(|seen| seen.is_lost()).count()
         };
         let released = self
             .told
@@ -171,7 +179,7 @@ mod tests {
             run: run(id, kind),
             work,
             since: clock::now(),
-            is_lost,
+            lost: is_lost.then(|| format!("thread {id}")),
         }
     }
 
@@ -207,6 +215,9 @@ mod tests {
             assert_eq!(asks(1, false, &others).is_some(), is_slice_refused);
             assert_eq!(asks(1, true, &others).is_some(), is_question_refused);
             assert_eq!(asks(2, true, &others), None, "another run");
+            if let Some(why) = asks(1, true, &others) {
+                assert_eq!(why, Why::Run("thread 1".to_owned()), "it says which");
+            }
             let others = [seen(1, "t", work, false)];
             assert_eq!(asks(1, true, &others), None, "it is not lost");
         }

@@ -230,7 +230,10 @@ impl Pulse {
             run: running.run.clone(),
             work: running.work,
             since: running.since,
-            is_lost: running.stage.is_lost(),
+            lost: running.stage.is_lost().then(|| {
+                let stuck = running.describe(self.lane, clock::now());
+                stuck.to_string()
+            }),
         })
     }
 

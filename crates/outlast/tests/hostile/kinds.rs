@@ -62,14 +62,6 @@ const fn stuck(workflow: &'static str) -> Kind {
     }
 }
 
-/// Its last call is not known where an instance without room is dropped.
-const fn stuck_in_drop(workflow: &'static str) -> Kind {
-    Kind {
-        names: &["has not come back", "destructor_"],
-        ..stuck(workflow)
-    }
-}
-
 const fn stuck_when(name: &'static str, workflow: &'static str, say: Say) -> Kind {
     Kind {
         name,
@@ -109,8 +101,8 @@ pub const ALL: &[Kind] = &[
     stuck("branches_wake_each_other"),
     stuck("spawns_without_end"),
     stuck("selects_without_progress"),
-    stuck_in_drop("destructor_blocks"),
-    stuck_in_drop("destructor_spins"),
+    stuck("destructor_blocks"),
+    stuck("destructor_spins"),
     Kind {
         ends: &[Open],
         ..stuck("destructor_blocks_when_it_is_evicted")
