@@ -102,6 +102,8 @@ impl By {
 pub struct Program {
     pieces: Vec<Piece>,
     handler: Doing,
+    /// The handler leaves its call to itself.
+    detaches: bool,
     end: HandlerEnd,
     fails: bool,
 }
@@ -123,6 +125,7 @@ impl Program {
         Self {
             pieces,
             handler: maker.doing(),
+            detaches: maker.rng.chance(30),
             end: maker
                 .rng
                 .pick(&[HandlerEnd::Warn, HandlerEnd::Abandon, HandlerEnd::Finish]),
@@ -201,13 +204,15 @@ pub struct Interpreter;
 impl outlast_runtime::Program for Interpreter {
     fn start(&self, ctx: Context, started: &Started) -> Result<MainFuture, Failure> {
         let program = Program::make(key_of(&started.input));
-        let handler = program.handler;
+        let (handler, detaches) = (program.handler, program.detaches);
         let is_first = Rc::new(Cell::new(true));
         let handle = move |ctx: Context, _| -> HandlerFuture {
             let is_first = is_first.replace(false);
             Box::pin(async move {
-                if is_first {
-                    doing(ctx, handler).await;
+                match (is_first, detaches) {
+                    (true, true) => doing(ctx, handler).detach(),
+                    (true, false) => drop(doing(ctx, handler).await),
+                    (false, _) => {}
                 }
                 Ok(())
             })
