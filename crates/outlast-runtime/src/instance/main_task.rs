@@ -100,9 +100,11 @@ impl Instance {
             | Phase::Undoing(_)
             | Phase::Closed => false,
         };
-        let has_to_undo =
-            self.shared.rules.undo_outlasts_the_wait() && self.shared.may_have_to_undo();
-        if !has_failed || self.has_to_finish() || !has_to_undo {
+        // Every slice comes here: only one that ends badly looks further.
+        if !has_failed || !self.shared.rules.undo_outlasts_the_wait() || self.has_to_finish() {
+            return Ok(false);
+        }
+        if !self.shared.may_have_to_undo() {
             return Ok(false);
         }
         self.part_from_main()?;
