@@ -61,7 +61,7 @@ impl TaskFailure {
 
     /// The slice was given up: this answer will not be heard.
     pub(crate) fn given_up() -> Self {
-        let text = "the slice took too long, and nobody waits for it any more";
+        let text = "the code does not come to rest, and nobody waits for it any more";
         Self {
             cause: TaskFailedCause::Stuck,
             failure: Failure::application(type_name::STUCK, text),

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "temporal")]
 mod exported;
+mod patience;
 
 use std::future::{Future, ready};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use outlast_model::{Event, Timestamp};
-use outlast_runtime::{Program, ReplayChecks, Unwatched};
+use outlast_runtime::{Program, ReplayChecks};
 use outlast_service::clock::{Clock, SystemClock, VirtualClock};
 use outlast_service::memory::MemoryStore;
 use outlast_service::store::Store;
@@ -31,6 +32,7 @@ use crate::workflow::{Workflow, WorkflowFn};
 
 #[cfg(feature = "temporal")]
 pub use exported::replay_json;
+use patience::Patience;
 
 /// The beginning of virtual time: 2026-01-01T00:00:00Z.
 const BEGINNING: Timestamp = Timestamp(1_767_225_600_000_000);
@@ -278,7 +280,8 @@ pub fn replay_from_cluster<W: WorkflowFn<K>, K>(_workflow: W, history: &[Event])
 fn replay_with(program: &dyn Program, history: &[Event], checks: ReplayChecks) -> AnyResult<()> {
     let nobody: outlast_runtime::ForeignWake = Arc::new(|_| ());
     let replayed = outside_the_budget(|| {
-        outlast_runtime::replay(history, program, &nobody, &Unwatched, checks).map(drop)
+        let patience = Patience::default();
+        outlast_runtime::replay(history, program, &nobody, &patience, checks).map(drop)
     });
     replayed.map_err(|failure| Error::msg(failure.failure))
 }

@@ -7,10 +7,11 @@ use outlast_model::event::TaskFailedCause;
 use outlast_model::failure::Failure;
 use outlast_model::task::{Rounds, RunNo, TaskAnswer, TaskToken, WorkflowTask};
 use outlast_model::{Activation, Epoch, QueueName, RunId, WorkflowId, WorkflowType};
-use outlast_runtime::{ForeignWake, Instance, Program, ReplayChecks, Unwatched, run_task};
+use outlast_runtime::{ForeignWake, Instance, Program, ReplayChecks, run_task};
 use outlast_temporal::replay::{self, Replay, ReplayError};
 use outlast_worker::handle::{Completion, PolledActivation, PolledWork};
 
+use super::patience::Patience;
 use super::{outside_the_budget, replay_with};
 use crate::erase::workflow_program;
 use crate::error::{Error, Result};
@@ -80,7 +81,8 @@ impl Code<'_> {
         let checks = ReplayChecks::default();
         let (instance, answer) = outside_the_budget(|| {
             let (program, nobody) = (self.program, &self.nobody);
-            run_task(instance, &task, program, nobody, &Unwatched, checks)
+            let patience = Patience::default();
+            run_task(instance, &task, program, nobody, &patience, checks)
         });
         self.instance = instance;
         match answer {

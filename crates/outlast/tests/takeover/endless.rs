@@ -12,7 +12,7 @@ use outlast_service::memory::MemoryStore;
 use serde::Serialize;
 
 use crate::blocked::{add, patient, quick, strict};
-use crate::support::{drive, on, until};
+use crate::support::{drive, on, sound, until};
 
 /// How it goes on without end.
 const MANNERS: [&str; 5] = ["yields", "wakes", "spawns", "conditions", "handler"];
@@ -257,6 +257,33 @@ fn code_that_spawns_without_end_in_one_poll_is_stopped_and_takes_no_memory() {
         assert!(text.contains("at most 50000 branches"), "{text}");
         assert_eq!(app.run(quick, ()).await.expect("it ends"), 3);
         run.terminate("enough").await.expect("it is durable");
+        app.shutdown().await;
+    });
+}
+
+static IS_CHANGED: AtomicBool = AtomicBool::new(false);
+
+#[workflow]
+async fn comes_to_rest(ctx: Ctx) -> Result<u64> {
+    let n = ctx.run(add, 1).await?;
+    while IS_CHANGED.load(Ordering::SeqCst) {
+        ctx.yield_now().await;
+    }
+    Ok(n)
+}
+
+#[test]
+fn a_replay_in_a_test_ends_where_code_does_not_come_to_rest() {
+    drive(async {
+        let env = TestEnv::new().activity(add).workflow(comes_to_rest);
+        let app = env.start().await;
+        let run = app.start(comes_to_rest, ()).await.expect("it starts");
+        run.result().await.expect("it ends");
+        let history = sound(&run, comes_to_rest).await;
+        IS_CHANGED.store(true, Ordering::SeqCst);
+        let error = outlast::testing::replay(comes_to_rest, &history);
+        let text = error.expect_err("it never ends").to_string();
+        assert!(text.contains("does not come to rest"), "{text}");
         app.shutdown().await;
     });
 }
