@@ -175,6 +175,12 @@ async fn a_queue_is_unregistered_first_and_what_is_under_way_is_still_answered()
     let served = Served::new(registry(one_call, work), Settings::default()).await;
     served.fake.start("q", 1, "flow");
     began.notified().await;
+    // The run leaves the handle after the attempt: until then the backend has not stopped.
+    let eviction = Arc::new(Notify::new());
+    served.until(|world| world.completing == 0).await;
+    served
+        .fake
+        .change(|world| world.held.insert(RunId(1), eviction.clone()));
     let worker = served.worker.clone();
     let stopping = tokio::task::spawn_blocking(move || worker.stop());
     served.until(|world| world.handles[&1].is_stopping).await;
@@ -188,6 +194,9 @@ async fn a_queue_is_unregistered_first_and_what_is_under_way_is_still_answered()
         assert!(!world.attempts[0].is_done);
     }
     gate.notify_one();
+    served.until(|world| world.attempts[0].is_done).await;
+    served.fake.change(|world| world.held.clear());
+    eviction.notify_one();
     let left = stopping.await.expect("no panic");
     assert_eq!(left, Vec::<String>::new());
     served.until(|world| world.handles[&1].is_final).await;
