@@ -51,6 +51,8 @@ pub(crate) struct Pulse {
     /// Counts begun and ended slices: odd while one runs.
     beats: AtomicU64,
     state: Mutex<Option<Running>>,
+    /// Room for the name of a branch, kept from one slice to the next.
+    room: Mutex<String>,
     /// Instances that the thread holds.
     cached: AtomicUsize,
     port: Arc<dyn WorkerPort>,
@@ -181,6 +183,7 @@ impl Pulse {
             thread: std::thread::current().id(),
             beats,
             state,
+            room: Mutex::default(),
             cached: AtomicUsize::new(0),
             port,
             fast_slice: settings.fast_slice,
@@ -198,7 +201,7 @@ impl Pulse {
             since: now,
             part_since: now,
             poll_since: now,
-            branch: String::new(),
+            branch: std::mem::take(&mut *self.room()),
             site: None,
             stage: Stage::Fast,
         });
@@ -212,8 +215,12 @@ impl Pulse {
         self.cached.store(cached, Ordering::Relaxed);
         let running = self.lock().take();
         self.beats.fetch_add(1, Ordering::SeqCst);
-        let late = running.filter(|running| running.stage.is_given_up())?;
-        Some(late.describe(self.lane, clock::now()))
+        let mut running = running?;
+        let is_late = running.stage.is_given_up();
+        let late = is_late.then(|| running.describe(self.lane, clock::now()));
+        running.branch.clear();
+        *self.room() = running.branch;
+        late
     }
 
     /// The slice under way, as somebody who waits for it would tell it.
@@ -291,6 +298,10 @@ impl Pulse {
 
     fn run(&self) -> Option<RunIn> {
         Some(self.lock().as_ref()?.run.clone())
+    }
+
+    fn room(&self) -> MutexGuard<'_, String> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
