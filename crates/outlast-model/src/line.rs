@@ -138,7 +138,8 @@ impl<K: Numbered, V> Line<K, V> {
         places.filter_map(|(key, value)| Some((*key, value.as_ref()?)))
     }
 
-    /// Where it is, or where it would be.
+    /// Where it is, or where it would be. Most are where the first one says: no call for these.
+    #[inline]
     fn find(&self, key: K) -> Result<usize, usize> {
         let Some((first, _)) = self.places.front() else {
             return Err(0);
@@ -147,6 +148,11 @@ impl<K: Numbered, V> Line<K, V> {
         if self.places.get(guess).is_some_and(|(k, _)| *k == key) {
             return Ok(guess);
         }
+        self.search(key)
+    }
+
+    #[inline(never)]
+    fn search(&self, key: K) -> Result<usize, usize> {
         if self.places.back().is_some_and(|(last, _)| *last < key) {
             return Err(self.places.len());
         }

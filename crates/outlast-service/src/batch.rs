@@ -30,45 +30,7 @@ pub struct Batch {
     pub forgotten: Vec<PostNo>,
     /// Why it was decided, as far as that comes only once: applied again if it is not written. A
     /// post that no run took is that of run 0.
-    pub(crate) causes: Causes,
-}
-
-/// Why something was decided. The first has a place of its own: most batches have one, and it needs
-/// no room on the heap.
-#[derive(Debug, Default)]
-pub(crate) struct Causes {
-    first: Option<(RunNo, Letter)>,
-    rest: Vec<(RunNo, Letter)>,
-}
-
-impl Causes {
-    pub(crate) fn push(&mut self, run: RunNo, cause: Letter) {
-        if self.first.is_none() && self.rest.is_empty() {
-            self.first = Some((run, cause));
-        } else {
-            self.rest.push((run, cause));
-        }
-    }
-
-    /// Takes those out that are like this.
-    fn extract(&mut self, is_theirs: impl Fn(RunNo) -> bool) -> Self {
-        Self {
-            first: self.first.take_if(|(run, _)| is_theirs(*run)),
-            rest: extract(&mut self.rest, |(run, _)| is_theirs(*run)),
-        }
-    }
-}
-
-impl IntoIterator for Causes {
-    type Item = (RunNo, Letter);
-    type IntoIter = std::iter::Chain<
-        std::option::IntoIter<(RunNo, Letter)>,
-        std::vec::IntoIter<(RunNo, Letter)>,
-    >;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.rest)
-    }
+    pub(crate) causes: Vec<(RunNo, Letter)>,
 }
 
 impl Batch {
@@ -78,6 +40,7 @@ impl Batch {
             commits: Vec::with_capacity(other.commits.len()),
             effects: Vec::with_capacity(other.effects.len()),
             acks: Vec::with_capacity(other.acks.len()),
+            causes: Vec::with_capacity(other.causes.len()),
             ..Self::default()
         }
     }
@@ -129,7 +92,7 @@ impl Batch {
             acks: extract(&mut self.acks, |(run, _)| is_theirs(*run)),
             posts: extract(&mut self.posts, |(run, ..)| is_theirs(*run)),
             forgotten: std::mem::take(&mut self.forgotten),
-            causes: self.causes.extract(is_theirs),
+            causes: extract(&mut self.causes, |(run, _)| is_theirs(*run)),
         }
     }
 
@@ -166,8 +129,8 @@ impl Batch {
         for item in self.posts {
             pieces[place_of(&item.0)].posts.push(item);
         }
-        for (run, cause) in self.causes {
-            pieces[place_of(&run)].causes.push(run, cause);
+        for item in self.causes {
+            pieces[place_of(&item.0)].causes.push(item);
         }
         for piece in &mut pieces {
             piece.generation = self.generation;
@@ -184,9 +147,7 @@ impl Batch {
         self.acks.append(&mut other.acks);
         self.posts.append(&mut other.posts);
         self.forgotten.append(&mut other.forgotten);
-        for (run, cause) in other.causes {
-            self.causes.push(run, cause);
-        }
+        self.causes.append(&mut other.causes);
     }
 }
 

@@ -422,7 +422,7 @@ impl Shard {
             (Sender::Nobody, input) => {
                 // The run goes on if its end is not written after all.
                 if comes_once(&input) {
-                    self.batch.causes.push(no, Letter::own(input));
+                    self.batch.causes.push((no, Letter::own(input)));
                 }
             }
             (Sender::Post(_), _) => {}

@@ -106,7 +106,7 @@ impl Shard {
     /// What becomes of a post was decided by what may not be on disk yet, and by no run.
     fn judged(&mut self, no: PostNo, post: &Post) {
         let letter = Letter::new(Input::Post(Box::new(post.clone())), Sender::Post(no));
-        self.batch.causes.push(RunNo(0), letter);
+        self.batch.causes.push((RunNo(0), letter));
     }
 
     fn start_child(

@@ -278,14 +278,12 @@ impl Shard {
         saved: &mut SavedRuns,
     ) -> Entry {
         let no = entry.row.no;
-        let mut unsealed = Batch {
+        let unsealed = Batch {
             effects: entry.decision.effects.drain(..).map(|e| (no, e)).collect(),
             acks: entry.acks.drain(..).map(|ack| (no, ack)).collect(),
+            causes: entry.causes.drain(..).map(|cause| (no, cause)).collect(),
             ..Batch::default()
         };
-        for cause in entry.causes.drain(..) {
-            unsealed.causes.push(no, cause);
-        }
         self.undo(unsealed, refusal, saved);
         if entry.is_cached || entry.slice.is_some() || entry.has_steps {
             self.evictions.push_back(entry.row.run_id);

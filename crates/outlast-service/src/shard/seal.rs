@@ -168,7 +168,7 @@ impl Shard {
             self.batch.effects.push((no, effect));
         }
         for cause in entry.causes.drain(..) {
-            self.batch.causes.push(no, cause);
+            self.batch.causes.push((no, cause));
         }
         self.keep_cause_room(entry);
         for ack in entry.acks.drain(..) {
